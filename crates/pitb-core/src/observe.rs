@@ -1,0 +1,85 @@
+//! An optimizer around another that notes what it was given and what it keeps.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burn::optim::{LearningRate, Optimizer, RecordState, StateSink};
+use burn::tensor::{Device, Tensor, TensorData};
+
+/// What one call of [`Optimizer::step`] saw: one parameter in one step.
+#[derive(Debug)]
+pub struct Observation {
+    /// The rate it was given.
+    pub lr: LearningRate,
+    /// The gradient after burn's own clipping.
+    pub gradient: TensorData,
+    /// Tensors of the state after the step, by burn's name.
+    pub tensors: Vec<(String, TensorData)>,
+    /// Numbers of the state after the step, by burn's name.
+    pub scalars: Vec<(String, f64)>,
+}
+
+/// The observations of a run since they were last taken, in the order of the parameters.
+#[derive(Clone, Debug, Default)]
+pub struct Observations(Arc<Mutex<Vec<Observation>>>);
+
+impl Observations {
+    /// Takes what was noted since the last call.
+    pub fn take(&self) -> Vec<Observation> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note(&self, observation: Observation) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(observation);
+    }
+}
+
+/// `inner`, observed. It hands on every value untouched.
+#[derive(Clone)]
+pub struct Observed<O> {
+    inner: O,
+    observations: Observations,
+}
+
+impl<O> Observed<O> {
+    /// Observes `inner` into `observations`.
+    pub fn new(inner: O, observations: Observations) -> Self {
+        Self {
+            inner,
+            observations,
+        }
+    }
+}
+
+impl<O: Optimizer> Optimizer for Observed<O> {
+    type State<const D: usize> = O::State<D>;
+
+    fn step<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<Self::State<D>>,
+    ) -> (Tensor<D>, Option<Self::State<D>>) {
+        let gradient = grad.to_data();
+        let (tensor, state) = self.inner.step(lr, tensor, grad, state);
+        let mut sink = StateSink::default();
+        if let Some(state) = &state {
+            state.state_flatten("", &mut sink);
+        }
+        let number = |(name, scalar)| f64::try_from(scalar).ok().map(|value| (name, value));
+        self.observations.note(Observation {
+            lr,
+            gradient,
+            tensors: sink.tensors,
+            scalars: sink.scalars.into_iter().filter_map(number).collect(),
+        });
+        (tensor, state)
+    }
+
+    fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
+        O::to_device(state, device)
+    }
+}

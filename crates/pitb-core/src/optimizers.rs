@@ -1,0 +1,374 @@
+//! Any of burn's optimizers from its name and any of its configuration's fields.
+//!
+//! A configuration is made by merging options into the serialised default. burn drops keys that
+//! it does not know without a word, so the result is serialised again and compared with what was
+//! asked for.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use anyhow::{Context, Result, anyhow, bail};
+use burn::config::Config;
+use burn::grad_clipping::{GradientClipping, GradientClippingConfig};
+use burn::optim::momentum::MomentumConfig;
+use burn::optim::{
+    AdaGradConfig, AdafactorConfig, AdamConfig, AdamWConfig, AdanConfig, LBFGS, LBFGSConfig,
+    LambConfig, LionConfig, ModuleOptimizer, MuonConfig, Optimizer, RmsPropConfig, SgdConfig,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::observe::{Observations, Observed};
+
+/// Options as burn's configurations serialise them: field names to values, nested where they are.
+pub type Options = Map<String, Value>;
+
+/// An optimizer ready to train.
+pub enum Trainer {
+    /// One that works parameter by parameter.
+    Module(Box<ModuleOptimizer>),
+    /// L-BFGS, which evaluates the loss itself.
+    Lbfgs(Box<LBFGS>),
+}
+
+/// A configured optimizer.
+pub struct Configured {
+    /// Every field, those left at their defaults too.
+    pub options: Value,
+    /// burn's `Debug` of the configuration.
+    pub debug: String,
+    /// Whether burn clips gradients itself.
+    pub clips: bool,
+    start: Box<dyn Fn(Observations) -> Trainer>,
+}
+
+impl Configured {
+    /// A trainer without state. What its steps see goes into `observations`.
+    pub fn start(&self, observations: Observations) -> Trainer {
+        (self.start)(observations)
+    }
+}
+
+/// burn's name of an optimizer, the name of its configuration, and how to configure it.
+struct Kind {
+    name: &'static str,
+    config: &'static str,
+    configure: fn(&Options) -> Result<Configured>,
+}
+
+macro_rules! kind {
+    ($name:literal, $config:ident) => {
+        Kind {
+            name: $name,
+            config: stringify!($config),
+            configure: |options| configure($config::new(), options, $config::build),
+        }
+    };
+}
+
+/// All optimizers of burn 0.22.
+const KINDS: [Kind; 11] = [
+    kind!("Sgd", SgdConfig),
+    kind!("Adam", AdamConfig),
+    kind!("AdamW", AdamWConfig),
+    kind!("RmsProp", RmsPropConfig),
+    kind!("AdaGrad", AdaGradConfig),
+    kind!("Adafactor", AdafactorConfig),
+    kind!("Muon", MuonConfig),
+    kind!("Lion", LionConfig),
+    kind!("Lamb", LambConfig),
+    kind!("Adan", AdanConfig),
+    Kind {
+        name: "LBFGS",
+        config: "LBFGSConfig",
+        configure: configure_lbfgs,
+    },
+];
+
+/// The names of all optimizers.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|kind| kind.name)
+}
+
+/// Configures the optimizer called `name` (burn's struct name, `RmsProp`) with `options` set and
+/// every other field at burn's default.
+///
+/// Fails with one sentence where the optimizer or a field is unknown, naming the nearest one, or
+/// where a value has the wrong type.
+pub fn configured(name: &str, options: &Options) -> Result<Configured> {
+    let kind = KINDS.iter().find(|kind| kind.name == name);
+    let kind = kind.ok_or_else(|| {
+        let near = nearest(name, names());
+        anyhow!("unknown optimizer {name:?}; the nearest is {near:?}")
+    })?;
+    (kind.configure)(options).with_context(|| format!("{} of optimizer {name}", kind.config))
+}
+
+/// burn's defaults: for each configuration, its `Debug` and its fields. Sub-configurations with
+/// defaults of their own stand beside the optimizers'.
+pub fn defaults() -> Result<Value> {
+    let mut found = Map::new();
+    for kind in &KINDS {
+        let configured = (kind.configure)(&Options::new())?;
+        found.insert(
+            kind.config.to_string(),
+            json!({"optimizer": kind.name, "debug": configured.debug, "fields": configured.options}),
+        );
+    }
+    let momentum = MomentumConfig::new();
+    found.insert(
+        "MomentumConfig".to_string(),
+        json!({"debug": format!("{momentum:?}"), "fields": serialised(&momentum)?}),
+    );
+    Ok(Value::Object(found))
+}
+
+/// burn's state names to PyTorch's for the optimizer called `name` by burn. Names that the
+/// registry doesn't map stay as they are.
+pub fn state_names(name: &str) -> &'static BTreeMap<String, String> {
+    static EMPTY: BTreeMap<String, String> = BTreeMap::new();
+    REGISTRY.get(name).unwrap_or(&EMPTY)
+}
+
+/// The names that both sides share stand in one file, which the Python package reads too.
+static REGISTRY: LazyLock<BTreeMap<String, BTreeMap<String, String>>> = LazyLock::new(|| {
+    #[derive(Deserialize)]
+    struct Registry {
+        optimizers: Vec<Entry>,
+    }
+    #[derive(Deserialize)]
+    struct Entry {
+        burn: String,
+        state: BTreeMap<String, String>,
+    }
+    let text = include_str!("../../../scripts/pitb/optimizers.json");
+    let registry: Registry = serde_json::from_str(text).expect("the registry is valid");
+    let flip = |state: BTreeMap<String, String>| state.into_iter().map(|(a, b)| (b, a)).collect();
+    let entries = registry.optimizers.into_iter();
+    entries
+        .map(|entry| (entry.burn, flip(entry.state)))
+        .collect()
+});
+
+fn configure<C, O>(default: C, options: &Options, build: fn(&C) -> O) -> Result<Configured>
+where
+    C: Config + 'static,
+    O: Optimizer,
+{
+    let config = merged(&default, options)?;
+    let options = serialised(&config)?;
+    let clipping = clipping(&options)?;
+    Ok(Configured {
+        debug: format!("{config:?}"),
+        options,
+        clips: clipping.is_some(),
+        start: Box::new(move |observations| {
+            let observed = Observed::new(build(&config), observations);
+            let mut optimizer = ModuleOptimizer::from(observed);
+            // `init` would do this, but only around the bare optimizer.
+            if let Some(clipping) = &clipping {
+                optimizer = optimizer.with_grad_clipping(clipping.clone());
+            }
+            Trainer::Module(Box::new(optimizer))
+        }),
+    })
+}
+
+fn configure_lbfgs(options: &Options) -> Result<Configured> {
+    let config = merged(&LBFGSConfig::new(), options)?;
+    Ok(Configured {
+        debug: format!("{config:?}"),
+        options: serialised(&config)?,
+        clips: false,
+        start: Box::new(move |_| Trainer::Lbfgs(Box::new(config.init()))),
+    })
+}
+
+fn clipping(options: &Value) -> Result<Option<GradientClipping>> {
+    // Sgd calls the field by another name than the others.
+    let fields = ["grad_clipping", "gradient_clipping"];
+    let field = fields.iter().find_map(|field| options.get(field));
+    match field {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let config: GradientClippingConfig = serde_json::from_value(value.clone())?;
+            Ok(Some(config.init()))
+        }
+    }
+}
+
+/// The fields of `config`, f32 values as their shortest decimal (0.9, not 0.8999999761581421).
+fn serialised<C: Config>(config: &C) -> Result<Value> {
+    Ok(serde_json::from_str(&serde_json::to_string(config)?)?)
+}
+
+/// `default` with `options` merged in.
+fn merged<C: Config + DeserializeOwned>(default: &C, options: &Options) -> Result<C> {
+    let mut wanted = serialised(default)?;
+    merge(&mut wanted, options, "")?;
+    let config: C = serde_json::from_value(wanted.clone())
+        .map_err(|error| anyhow!("a value has the wrong type: {error}"))?;
+    check_kept(&wanted, &serialised(&config)?, "")?;
+    Ok(config)
+}
+
+fn merge(into: &mut Value, options: &Options, path: &str) -> Result<()> {
+    let Value::Object(fields) = into else {
+        bail!("{path} has no fields of its own");
+    };
+    for (key, value) in options {
+        let name = join(path, key);
+        let Some(field) = fields.get_mut(key) else {
+            let near = nearest(key, fields.keys().map(String::as_str));
+            bail!(
+                "unknown field {name:?}; the nearest is {:?}",
+                join(path, near)
+            );
+        };
+        match (&mut *field, value) {
+            (Value::Object(_), Value::Object(inner)) => merge(field, inner, &name)?,
+            // An optional sub-configuration defaults to null, which hides its own defaults.
+            (Value::Null, Value::Object(inner)) if key == "momentum" => {
+                let mut own = serialised(&MomentumConfig::new())?;
+                merge(&mut own, inner, &name)?;
+                *field = own;
+            }
+            _ => *field = value.clone(),
+        }
+    }
+    Ok(())
+}
+
+/// Fails where burn's reading of the configuration lost or changed something that was asked for.
+fn check_kept(wanted: &Value, kept: &Value, path: &str) -> Result<()> {
+    match (wanted, kept) {
+        (Value::Object(wanted), Value::Object(kept)) => {
+            for (key, value) in wanted {
+                let name = join(path, key);
+                let Some(kept_value) = kept.get(key) else {
+                    let near = nearest(key, kept.keys().map(String::as_str));
+                    bail!(
+                        "unknown field {name:?}; the nearest is {:?}",
+                        join(path, near)
+                    );
+                };
+                check_kept(value, kept_value, &name)?;
+            }
+            Ok(())
+        }
+        (Value::Array(wanted), Value::Array(kept)) if wanted.len() == kept.len() => {
+            let pairs = wanted.iter().zip(kept).enumerate();
+            for (index, (wanted, kept)) in pairs {
+                check_kept(wanted, kept, &format!("{path}[{index}]"))?;
+            }
+            Ok(())
+        }
+        (Value::Number(wanted), Value::Number(kept)) if same_number(wanted, kept) => Ok(()),
+        _ if wanted == kept => Ok(()),
+        _ => bail!("field {path:?} was set to {wanted}, but burn reads {kept}"),
+    }
+}
+
+/// Equal, or equal once rounded to f32, as most fields of burn's configurations are.
+fn same_number(a: &serde_json::Number, b: &serde_json::Number) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a == b || a as f32 == b as f32,
+        _ => false,
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    match path {
+        "" => key.to_string(),
+        _ => format!("{path}.{key}"),
+    }
+}
+
+/// The candidate that `name` was most likely meant to be.
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> &'a str {
+    let likeness =
+        |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase());
+    candidates
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+        .unwrap_or("none")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(value: Value) -> Options {
+        match value {
+            Value::Object(fields) => fields,
+            _ => panic!("options are an object"),
+        }
+    }
+
+    fn message(name: &str, value: Value) -> String {
+        let error = configured(name, &options(value)).err().expect("refused");
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn every_optimizer_configures_with_nothing_set() {
+        for name in names() {
+            configured(name, &Options::new()).expect(name);
+        }
+    }
+
+    #[test]
+    fn an_f32_field_keeps_its_short_decimal() {
+        let found = configured("RmsProp", &options(json!({"momentum": 0.9}))).unwrap();
+        assert_eq!(found.options["momentum"].to_string(), "0.9");
+    }
+
+    #[test]
+    fn an_optional_sub_configuration_keeps_its_own_defaults() {
+        let found = configured("Sgd", &options(json!({"momentum": {"dampening": 0.0}}))).unwrap();
+        let expected = json!({"momentum": 0.9, "dampening": 0.0, "nesterov": false});
+        assert_eq!(found.options["momentum"], expected);
+    }
+
+    #[test]
+    fn unknown_names_are_refused_with_the_nearest() {
+        let cases = [
+            ("RmsProp", json!({"eps": 1e-8}), "\"epsilon\""),
+            (
+                "Sgd",
+                json!({"momentum": {"nestrov": true}}),
+                "\"momentum.nesterov\"",
+            ),
+            (
+                "Sgd",
+                json!({"weight_decay": {"penalty": 0.1, "penalti": 1}}),
+                "\"weight_decay.penalty\"",
+            ),
+            ("Rmsprop", json!({}), "\"RmsProp\""),
+        ];
+        for (name, value, expected) in cases {
+            let message = message(name, value);
+            assert!(message.contains("unknown"), "{message}");
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_refused() {
+        let message = message("RmsProp", json!({"centered": "no"}));
+        assert!(message.contains("wrong type"), "{message}");
+        assert!(message.contains("RmsPropConfig"), "{message}");
+    }
+
+    #[test]
+    fn a_number_that_burn_cannot_hold_is_refused() {
+        let message = message("LBFGS", json!({"max_iter": -1}));
+        assert!(message.contains("wrong type"), "{message}");
+    }
+
+    #[test]
+    fn the_registry_maps_states_to_pytorch_names() {
+        assert_eq!(state_names("AdamW")["momentum.moment_1"], "exp_avg");
+        assert!(state_names("Lion").is_empty());
+    }
+}

@@ -1,0 +1,222 @@
+//! The trace of a run: one row for each number, five flat columns, Parquet.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use parquet::basic::{Compression, Encoding};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The columns, in order. No column is nullable.
+const SCHEMA: &str = "message trace {
+    required int32 step;
+    required binary quantity (string);
+    required binary tensor (string);
+    required int64 index;
+    required double value;
+}";
+/// The version of the metadata's structure.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Rows in a row group; readers hold one group at a time.
+const ROW_GROUP: usize = 1 << 20;
+
+/// One tensor or number of a trace, as its metadata lists it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// The update it belongs to; 0 is the state before the first.
+    pub step: i32,
+    /// `input`, `loss`, `logits`, `grad`, `clipped_grad`, `param`, `lr`, `grad_norm`, `state.<name>`.
+    pub quantity: String,
+    /// PyTorch's `state_dict` name, `x` or `y`; empty for a number.
+    pub tensor: String,
+    /// PyTorch's shape; empty for a number.
+    pub shape: Vec<usize>,
+    /// PyTorch's name of the element type.
+    pub dtype: String,
+    /// The row at which its values start.
+    pub first_row: usize,
+}
+
+/// What a run left behind.
+#[derive(Debug, Default)]
+pub struct Trace {
+    entries: Vec<Entry>,
+    values: Vec<f64>,
+}
+
+impl Trace {
+    /// Adds a tensor. Entries are written in the order in which they are added.
+    ///
+    /// Panics where `values` has not as many elements as `shape` says.
+    pub fn push(
+        &mut self,
+        step: usize,
+        quantity: &str,
+        tensor: &str,
+        shape: &[usize],
+        dtype: &str,
+        values: &[f64],
+    ) {
+        assert_eq!(
+            values.len(),
+            shape.iter().product::<usize>(),
+            "{quantity} {tensor}"
+        );
+        self.entries.push(Entry {
+            step: i32::try_from(step).expect("steps fit in int32"),
+            quantity: quantity.to_string(),
+            tensor: tensor.to_string(),
+            shape: shape.to_vec(),
+            dtype: dtype.to_string(),
+            first_row: self.values.len(),
+        });
+        self.values.extend_from_slice(values);
+    }
+
+    /// Adds a number.
+    pub fn push_scalar(&mut self, step: usize, quantity: &str, dtype: &str, value: f64) {
+        self.push(step, quantity, "", &[], dtype, &[value]);
+    }
+
+    /// What was added, in order.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The values of one entry.
+    pub fn values(&self, entry: &Entry) -> &[f64] {
+        let count = entry.shape.iter().product::<usize>();
+        &self.values[entry.first_row..entry.first_row + count]
+    }
+
+    /// The entry of that step, quantity and tensor.
+    pub fn find(&self, step: usize, quantity: &str, tensor: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| {
+            entry.step as usize == step && entry.quantity == quantity && entry.tensor == tensor
+        })
+    }
+
+    /// Writes the trace to `path`, by way of a temporary name. `metadata` goes, with the
+    /// contents added, under the key `pitb` of the file's metadata.
+    pub fn write(&self, path: &Path, mut metadata: Map<String, Value>) -> Result<()> {
+        metadata.insert("contents".to_string(), serde_json::to_value(&self.entries)?);
+        let metadata = serde_json::to_string(&metadata)?;
+        replace(path, |file| self.encode(file, metadata))
+    }
+
+    fn encode(&self, file: File, metadata: String) -> Result<()> {
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::UNCOMPRESSED)
+            .set_column_dictionary_enabled(ColumnPath::from("index"), false)
+            .set_column_encoding(ColumnPath::from("index"), Encoding::DELTA_BINARY_PACKED)
+            .set_column_dictionary_enabled(ColumnPath::from("value"), false)
+            .set_column_encoding(ColumnPath::from("value"), Encoding::PLAIN)
+            .set_key_value_metadata(Some(vec![KeyValue::new("pitb".to_string(), metadata)]))
+            .build();
+        let schema = Arc::new(parse_message_type(SCHEMA)?);
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
+        let mut start = 0;
+        while start < self.values.len() {
+            let end = (start + ROW_GROUP).min(self.values.len());
+            let rows = Rows::new(self, start, end);
+            let mut group = writer.next_row_group()?;
+            let mut columns = 0;
+            while let Some(mut column) = group.next_column()? {
+                match columns {
+                    0 => column
+                        .typed::<Int32Type>()
+                        .write_batch(&rows.step, None, None)?,
+                    1 => column
+                        .typed::<ByteArrayType>()
+                        .write_batch(&rows.quantity, None, None)?,
+                    2 => column
+                        .typed::<ByteArrayType>()
+                        .write_batch(&rows.tensor, None, None)?,
+                    3 => column
+                        .typed::<Int64Type>()
+                        .write_batch(&rows.index, None, None)?,
+                    _ => column.typed::<DoubleType>().write_batch(
+                        &self.values[start..end],
+                        None,
+                        None,
+                    )?,
+                };
+                column.close()?;
+                columns += 1;
+            }
+            group.close()?;
+            start = end;
+        }
+        writer.close()?;
+        Ok(())
+    }
+}
+
+/// The rows from `start` to `end` of all columns but the values.
+struct Rows {
+    step: Vec<i32>,
+    quantity: Vec<ByteArray>,
+    tensor: Vec<ByteArray>,
+    index: Vec<i64>,
+}
+
+impl Rows {
+    fn new(trace: &Trace, start: usize, end: usize) -> Self {
+        let mut rows = Self {
+            step: Vec::with_capacity(end - start),
+            quantity: Vec::with_capacity(end - start),
+            tensor: Vec::with_capacity(end - start),
+            index: Vec::with_capacity(end - start),
+        };
+        for entry in &trace.entries {
+            let first = entry.first_row;
+            let last = first + entry.shape.iter().product::<usize>();
+            let quantity = ByteArray::from(entry.quantity.as_bytes().to_vec());
+            let tensor = ByteArray::from(entry.tensor.as_bytes().to_vec());
+            for row in first.max(start)..last.min(end) {
+                rows.step.push(entry.step);
+                rows.quantity.push(quantity.clone());
+                rows.tensor.push(tensor.clone());
+                rows.index.push((row - first) as i64);
+            }
+        }
+        rows
+    }
+}
+
+/// Writes a file under a temporary name and gives it its own when it is whole.
+pub fn replace(path: &Path, write: impl FnOnce(File) -> Result<()>) -> Result<()> {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let temporary = temporary_name(path);
+    let file = File::create(&temporary)
+        .with_context(|| format!("cannot write {}", temporary.display()))?;
+    write(file).with_context(|| format!("cannot write {}", temporary.display()))?;
+    fs::rename(&temporary, path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Writes `value` as JSON to `path`, by way of a temporary name.
+pub fn write_json(path: &Path, value: &Value) -> Result<()> {
+    use std::io::Write;
+    let text = serde_json::to_string_pretty(value)?;
+    replace(path, |mut file| Ok(writeln!(file, "{text}")?))
+}
+
+fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".part");
+    path.with_file_name(name)
+}
