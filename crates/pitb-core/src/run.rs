@@ -60,6 +60,9 @@ pub struct Spec {
     /// The precision in which the inputs and biases are computed.
     #[serde(default)]
     pub initial_state: Arithmetic,
+    /// File and line where it was asked for, for messages.
+    #[serde(default)]
+    pub source: Option<String>,
 }
 
 impl Spec {
@@ -77,7 +80,10 @@ impl Spec {
             bail!("lr of run {} is {}, not a finite number", self.id, self.lr);
         }
         optimizers::configured(&self.optimizer, &self.options)
-            .with_context(|| format!("run {}", self.id))
+            .with_context(|| match &self.source {
+                Some(source) => format!("{source}: run {}", self.id),
+                None => format!("run {}", self.id),
+            })
     }
 }
 
@@ -190,7 +196,7 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
     text.unwrap_or("a panic without a message").to_string()
 }
 
-/// Trains `spec` into `trace`. Within a step: loss, logits, gradients, norm, clipped gradients,
+/// Trains `spec` into `trace`. Within a step: logits, loss, gradients, norm, clipped gradients,
 /// rate, parameters, states.
 fn record(spec: &Spec, configured: &Configured, trace: &mut Trace) {
     let device = a1::device();
@@ -267,9 +273,9 @@ fn push_inputs(trace: &mut Trace, problem: &Problem) {
 }
 
 fn push_evaluation(trace: &mut Trace, step: usize, logits: &Tensor<2>, loss: &Tensor<1>) {
-    trace.push_scalar(step, "loss", F32, loss.clone().into_scalar::<f64>());
     let (shape, values) = layout::to_pytorch(logits.to_data(), false);
     trace.push(step, "logits", "", &shape, F32, &values);
+    trace.push_scalar(step, "loss", F32, loss.clone().into_scalar::<f64>());
 }
 
 fn push_all(trace: &mut Trace, step: usize, quantity: &str, tensors: &[Named]) {

@@ -57,6 +57,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         steps: 1,
         clip: None,
         initial_state: arguments.initial_state,
+        source: None,
     };
     let trace = cli::train_one(&spec, arguments.trace.as_deref())?;
     let json = step_json(&trace)?;

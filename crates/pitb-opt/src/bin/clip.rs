@@ -77,6 +77,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         steps: 1,
         clip,
         initial_state: Arithmetic::Float64,
+        source: None,
     };
     let trace = cli::train_one(&spec, arguments.trace.as_deref())?;
     let json = clip_json(&trace);

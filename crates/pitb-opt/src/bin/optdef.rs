@@ -73,6 +73,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         steps: arguments.steps,
         clip: None,
         initial_state: Arithmetic::Float64,
+        source: None,
     };
     println!("{}", spec.configured()?.debug);
     let trace = cli::train_one(&spec, arguments.trace.as_deref())?;

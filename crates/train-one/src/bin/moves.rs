@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
 use burn::module::ParamId;
 use burn::optim::GradientsParams;
 use clap::Parser;

@@ -1,0 +1,473 @@
+"""Comparing two traces, or two JSON files of the pages' programs: rows, verdict, exit code."""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pitb import trace
+from pitb.errors import PitbError, nearest
+from pitb.files import read_json, replacing
+from pitb.trace import Entry, Key, Trace
+
+OK, MISMATCH, ERROR = "OK", "MISMATCH", "error"
+EXIT_CODES = {OK: 0, MISMATCH: 1, ERROR: 2}
+"""Of `scripts/compare.py`, by verdict."""
+DEFAULT_TOLERANCE = 1e-6
+"""The pages' tolerance, for files that no configuration speaks of."""
+ONE_STEP_QUANTITIES = ("logits", "loss", "grad", "param")
+"""What the pages compare of a single step, for files that no configuration speaks of."""
+LONG_QUANTITIES = ("loss", "param")
+"""What the pages compare of a longer run."""
+INITIAL = ("input", "param")
+"""The quantities of step 0: what a run starts from."""
+
+Array = NDArray[np.float64]
+
+
+class NotComparable(PitbError):
+    """Two files that cannot be compared; says which tensor or step stands in the way."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The comparison of one tensor at one step."""
+
+    step: int
+    quantity: str
+    tensor: str
+    n: int
+    worst_index: int
+    a: float
+    b: float
+    max_abs: float
+    max_ulp: float
+    relative: float
+    rmse: float
+    tolerance: float
+    verdict: str
+
+
+@dataclass
+class Comparison:
+    """All rows of a comparison, and what they amount to."""
+
+    a: str
+    b: str
+    tolerance: float
+    quantities: list[str]
+    rows: list[Row] = field(default_factory=list)
+    not_compared: dict[str, int] = field(default_factory=dict)
+    """Number of tensors that were not compared, by reason."""
+    total: int = 0
+    """Number of tensors on either side."""
+    initial_state: dict[str, Any] = field(default_factory=dict)
+    """What the preflight found: ``status`` and a hash for each tensor that a run starts from."""
+    error: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """OK where every row is, MISMATCH where one is not, error where there was no comparing."""
+        if self.error is not None:
+            return ERROR
+        return OK if all(row.verdict == OK for row in self.rows) else MISMATCH
+
+    @property
+    def worst(self) -> float:
+        """The largest of the rows' largest absolute differences."""
+        return max((row.max_abs for row in self.rows), default=math.nan)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of `scripts/compare.py`."""
+        return EXIT_CODES[self.verdict]
+
+    def counts(self) -> dict[str, int]:
+        """Tensors by outcome; their sum is checked against the number of tensors seen."""
+        counts = {
+            OK: sum(row.verdict == OK for row in self.rows),
+            MISMATCH: sum(row.verdict == MISMATCH for row in self.rows),
+            **self.not_compared,
+        }
+        if self.error is None and sum(counts.values()) != self.total:
+            raise AssertionError(f"{self.a} -- {self.b}: {counts} do not add up to {self.total}")
+        return counts
+
+    def at(self, step: int, quantity: str, tensor: str | None = None) -> list[Row]:
+        """The rows of one step and quantity, of all tensors or of one."""
+        return [
+            row
+            for row in self.rows
+            if row.step == step
+            and row.quantity == quantity
+            and (tensor is None or row.tensor == tensor)
+        ]
+
+    def steps(self) -> list[int]:
+        """The steps after which parameters were compared."""
+        return sorted({row.step for row in self.rows if row.quantity == "param"})
+
+    def max_abs(self, step: int, quantity: str) -> float:
+        """The largest difference of one quantity at one step."""
+        return max(row.max_abs for row in self.at(step, quantity))
+
+
+def hashes(run: Trace) -> dict[str, str]:
+    """SHA-256 of every input and initial parameter, over shape, dtype and the bits of the values."""
+    found = {}
+    for quantity in INITIAL:
+        for entry in run.select(0, quantity):
+            digest = hashlib.sha256(f"{entry.shape} {entry.dtype}\n".encode())
+            digest.update(run.of(entry).astype("<f8").tobytes())
+            found[f"{quantity} {entry.tensor}"] = digest.hexdigest()
+    return found
+
+
+def initial_difference(a: Trace, b: Trace) -> str | None:
+    """The first difference between what two runs start from, or None where every bit agrees."""
+    hashes_a, hashes_b = hashes(a), hashes(b)
+    if not hashes_a:
+        return f"{a.run} records no input and no initial parameter"
+    if hashes_a == hashes_b:
+        return None
+    for name in hashes_a.keys() | hashes_b.keys():
+        for run, found in ((a, hashes_a), (b, hashes_b)):
+            if name not in found:
+                return f"initial state differs: {run.run} has no {name}"
+    name = next(name for name in hashes_a if hashes_a[name] != hashes_b[name])
+    quantity, tensor = name.split(" ", 1)
+    entry_a = a.by_key()[(0, quantity, tensor)]
+    entry_b = b.by_key()[(0, quantity, tensor)]
+    if entry_a.shape != entry_b.shape:
+        return f"initial state differs: {tensor} has shape {entry_a.shape} vs {entry_b.shape}"
+    values_a, values_b = a.of(entry_a), b.of(entry_b)
+    differ = np.flatnonzero(values_a.view(np.int64) != values_b.view(np.int64))
+    if len(differ) == 0:
+        return f"initial state differs: {tensor} is {entry_a.dtype} vs {entry_b.dtype}"
+    i = int(differ[0])
+    return f"initial state differs: {tensor}[{i}] {values_a[i]!r} vs {values_b[i]!r}".replace(
+        "np.float64(", ""
+    ).replace(")", "")
+
+
+def compare(
+    a: Trace,
+    b: Trace,
+    tolerance: float,
+    quantities: Sequence[str],
+    initial_state_may_differ: str | None = None,
+) -> Comparison:
+    """Compare two traces, after a preflight on what they start from.
+
+    Args:
+        a: One trace.
+        b: The other.
+        tolerance: The largest absolute difference that is OK.
+        quantities: What to compare; each must stand in both traces at the same steps.
+        initial_state_may_differ: The reason why the preflight is waived, where it is.
+
+    Raises:
+        NotComparable: They start from different states, a run ended early, a tensor or step is
+            missing on one side, shapes differ, or one side alone is NaN.
+    """
+    comparison = Comparison(a.run, b.run, tolerance, list(quantities))
+    for run in (a, b):
+        if run.error is not None:
+            raise NotComparable(f"{run.run} ended early: {run.error}")
+    difference = initial_difference(a, b)
+    if difference is not None and initial_state_may_differ is None:
+        raise NotComparable(difference)
+    comparison.initial_state = {
+        "status": "identical" if difference is None else f"exempt: {initial_state_may_differ}",
+        "difference": difference,
+        "hashes": {a.run: hashes(a), b.run: hashes(b)},
+    }
+    entries_a, entries_b = _selected(a, quantities), _selected(b, quantities)
+    for quantity in quantities:
+        if not any(key[1] == quantity for key in (*entries_a, *entries_b)):
+            known = {entry.quantity for entry in (*a.entries, *b.entries)}
+            raise NotComparable(
+                f"neither trace holds {quantity!r}; nearest: {nearest(quantity, sorted(known))!r}"
+            )
+    _check_same(a, entries_a, b, entries_b)
+    for key, entry in entries_a.items():
+        comparison.rows.append(_row(entry, a.of(entry), b.of(entries_b[key]), tolerance))
+    _count_rest(comparison, a, b)
+    comparison.counts()
+    return comparison
+
+
+def _selected(run: Trace, quantities: Sequence[str]) -> dict[Key, Entry]:
+    """The entries to compare. The initial parameters are the preflight's."""
+    return {e.key: e for e in run.entries if e.quantity in quantities and e.step > 0}
+
+
+def _check_same(
+    a: Trace, entries_a: dict[Key, Entry], b: Trace, entries_b: dict[Key, Entry]
+) -> None:
+    for key in (*entries_a, *entries_b):
+        for run, entries, other in ((a, entries_a, entries_b), (b, entries_b, entries_a)):
+            if key not in entries:
+                raise NotComparable(f"{run.run} has no {other[key].where}")
+        entry, other_entry = entries_a[key], entries_b[key]
+        if entry.shape != other_entry.shape:
+            raise NotComparable(
+                f"{entry.where} has shape {entry.shape} in {a.run} and {other_entry.shape} "
+                f"in {b.run}"
+            )
+
+
+def _row(entry: Entry, a: Array, b: Array, tolerance: float) -> Row:
+    only_one = np.isnan(a) != np.isnan(b)
+    if only_one.any():
+        i = int(np.flatnonzero(only_one)[0])
+        raise NotComparable(f"{entry.where}[{i}] is NaN on one side only: {a[i]:g} vs {b[i]:g}")
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = np.abs(a - b)
+    # Two equal infinities differ by NaN; whatever isn't finite is never OK.
+    difference = np.where(np.isfinite(a) & np.isfinite(b), difference, np.inf)
+    i = int(np.argmax(difference)) if len(a) else 0
+    max_abs = float(difference[i]) if len(a) else 0.0
+    scale = np.maximum(np.abs(a), np.abs(b))
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        relative = np.where(difference == 0, 0.0, difference / scale)
+        relative = np.where(np.isnan(relative), np.inf, relative)
+        rmse = float(np.sqrt(np.mean(np.square(difference)))) if len(a) else 0.0
+    return Row(
+        step=entry.step,
+        quantity=entry.quantity,
+        tensor=entry.tensor,
+        n=len(a),
+        worst_index=i,
+        a=float(a[i]) if len(a) else math.nan,
+        b=float(b[i]) if len(a) else math.nan,
+        max_abs=max_abs,
+        max_ulp=float(ulps(a, b, entry.dtype).max(initial=0)),
+        relative=float(relative.max(initial=0)),
+        rmse=rmse,
+        tolerance=tolerance,
+        verdict=OK if max_abs <= tolerance else MISMATCH,
+    )
+
+
+def ulps(a: Array, b: Array, dtype: str) -> Array:
+    """Distance in units in the last place: how many floats of ``dtype`` lie between.
+
+    +0 and -0 are 0 apart; anything from a NaN is infinitely far. Integers are counted as f64.
+    """
+    if dtype == "float32":
+        with np.errstate(over="ignore"):
+            ordered_a, ordered_b = (_ordered32(x.astype(np.float32)) for x in (a, b))
+        distance = np.abs(ordered_a - ordered_b).astype(np.float64)
+    else:
+        # The difference of two 64-bit positions can need 65 bits.
+        pairs = zip(_ordered64(a).tolist(), _ordered64(b).tolist(), strict=True)
+        distance = np.array([abs(x - y) for x, y in pairs], dtype=np.float64)
+    return np.where(np.isnan(a) | np.isnan(b), np.inf, distance)
+
+
+def _ordered32(values: NDArray[np.float32]) -> NDArray[np.int64]:
+    bits = values.view(np.int32).astype(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+
+
+def _ordered64(values: Array) -> NDArray[np.int64]:
+    bits = np.ascontiguousarray(values).view(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFFFFFFFFFFFFFF), bits)
+
+
+def _count_rest(comparison: Comparison, a: Trace, b: Trace) -> None:
+    keys_a, keys_b = {e.key for e in a.entries}, {e.key for e in b.entries}
+    comparison.total = len(keys_a | keys_b)
+    compared = {(row.step, row.quantity, row.tensor) for row in comparison.rows}
+    rest: dict[str, int] = {}
+    for key in keys_a | keys_b:
+        if key in compared:
+            continue
+        step, quantity, _ = key
+        if step == 0 and quantity in INITIAL:
+            reason = "initial state"
+        elif key not in keys_b:
+            reason = f"only in {comparison.a}"
+        elif key not in keys_a:
+            reason = f"only in {comparison.b}"
+        else:
+            reason = "not asked for"
+        rest[reason] = rest.get(reason, 0) + 1
+    comparison.not_compared = dict(sorted(rest.items()))
+
+
+# -- files -------------------------------------------------------------------------------------
+
+_ROW_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+ROW_SCHEMA = pa.schema(
+    [
+        pa.field(name, _ROW_TYPES[kind], nullable=False)
+        for name, kind in Row.__annotations__.items()
+    ]
+)
+
+
+def write(comparison: Comparison, path: Path) -> None:
+    """Write the rows as Parquet, the rest as JSON under the key ``pitb`` of its metadata."""
+    summary = {
+        key: value for key, value in asdict(comparison).items() if key not in ("rows", "worst")
+    }
+    summary["verdict"] = comparison.verdict
+    summary["counts"] = comparison.counts()
+    text = json.dumps(summary, ensure_ascii=False, allow_nan=False)
+    table = pa.Table.from_pylist([asdict(row) for row in comparison.rows], schema=ROW_SCHEMA)
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(
+            temporary, ROW_SCHEMA, compression="none", store_schema=False
+        ) as writer,
+    ):
+        writer.write_table(table)
+        writer.add_key_value_metadata({trace.METADATA_KEY: text.encode()})
+
+
+def read(path: Path) -> Comparison:
+    """Read a comparison that `write` wrote.
+
+    Raises:
+        PitbError: The file is missing or is no comparison.
+    """
+    if not path.is_file():
+        raise PitbError(f"{path} does not exist")
+    try:
+        with pq.ParquetFile(path) as file:
+            table = file.read(use_threads=False)
+            summary = json.loads((file.metadata.metadata or {})[trace.METADATA_KEY])
+        rows = [Row(**row) for row in table.to_pylist()]
+        for key in ("verdict", "counts"):
+            del summary[key]
+        return Comparison(**summary, rows=rows)
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+        raise PitbError(f"{path} is not a comparison: {error}") from None
+
+
+# -- what people read --------------------------------------------------------------------------
+
+
+def load(path: Path) -> Trace:
+    """A trace, or a JSON file of one of the pages' programs as one.
+
+    In JSON every list of numbers and every number becomes an entry, named by its path.
+    """
+    if path.suffix == ".json":
+        return _from_json(read_json(path), path)
+    return trace.read(path)
+
+
+def _from_json(value: Any, path: Path) -> Trace:
+    recorder = trace.Recorder()
+
+    def walk(value: Any, name: str) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(inner, f"{name}.{key}" if name else str(key))
+        elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            for index, inner in enumerate(value):
+                walk(inner, f"{name}[{index}]")
+        else:
+            recorder.add(1, name, _numbers(value, name, path), "float32")
+
+    walk(value, "")
+    return recorder.trace({"run": str(path)})
+
+
+def _numbers(value: Any, name: str, path: Path) -> Array:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise NotComparable(f"{path}: {name} is a list whose rows differ in length") from None
+    if array.dtype == object or not np.issubdtype(array.dtype, np.number):
+        raise NotComparable(f"{path}: {name} holds something that is not a number")
+    return array.astype(np.float64)
+
+
+def compare_files(
+    path_a: Path,
+    path_b: Path,
+    tolerance: float = DEFAULT_TOLERANCE,
+    quantities: Sequence[str] | None = None,
+) -> Comparison:
+    """Compare two files, traces or JSON, whichever both of them are.
+
+    Raises:
+        NotComparable: One is a trace and the other is JSON, or they cannot be compared.
+        PitbError: A file cannot be read.
+    """
+    a, b = load(path_a), load(path_b)
+    suffixes = [path.suffix == ".json" for path in (path_a, path_b)]
+    if suffixes[0] != suffixes[1]:
+        raise NotComparable(f"{path_a} and {path_b} are not of one kind: a trace and a JSON file")
+    if suffixes[0]:
+        return _compare_json(a, b, tolerance)
+    steps = max((entry.step for entry in a.entries if entry.quantity == "param"), default=0)
+    default = LONG_QUANTITIES if steps > 1 else ONE_STEP_QUANTITIES
+    return compare(a, b, tolerance, quantities or default)
+
+
+def _compare_json(a: Trace, b: Trace, tolerance: float) -> Comparison:
+    names = list(dict.fromkeys(entry.quantity for entry in (*a.entries, *b.entries)))
+    comparison = Comparison(a.run, b.run, tolerance, names)
+    entries_a, entries_b = a.by_key(), b.by_key()
+    _check_same(a, entries_a, b, entries_b)
+    for key, entry in entries_a.items():
+        comparison.rows.append(_row(entry, a.of(entry), b.of(entries_b[key]), tolerance))
+    comparison.total = len(entries_a)
+    comparison.counts()
+    return comparison
+
+
+def page_name(row: Row, last_step: int) -> str:
+    """The name that the pages print for a row of a one-step comparison."""
+    if row.quantity == "loss" and row.step > last_step > 0:
+        return "loss_after"
+    plural = {"grad": "grads", "param": "params_after"}
+    name = plural.get(row.quantity, row.quantity)
+    return f"{name}.{row.tensor}" if row.tensor else name
+
+
+def step_lines(comparison: Comparison) -> list[str]:
+    """The pages' step by step table: both losses, their difference, that of the parameters."""
+    short = {"pytorch": "pt"}
+    sides = [name.split("/")[0] for name in (comparison.a, comparison.b)]
+    if sides[0] == sides[1] or not all("/" in name for name in (comparison.a, comparison.b)):
+        sides = ["a", "b"]
+    loss_a, loss_b = (f"loss_{short.get(side, side)}" for side in sides)
+    lines = [f"step  {loss_a:>10}  {loss_b:>10}  {'|dloss|':>8}  max|dparam|"]
+    for step in comparison.steps():
+        (loss,) = comparison.at(step, "loss")
+        largest = comparison.max_abs(step, "param")
+        lines.append(
+            f"{step:>4}  {loss.a:.8f}  {loss.b:.8f}  {loss.max_abs:.2e}  {largest:>11.2e}"
+        )
+    return lines
+
+
+def report(comparison: Comparison) -> str:
+    """What `scripts/compare.py` prints: the pages' table and its last line."""
+    last_step = max(comparison.steps(), default=0)
+    has_losses = last_step > 1 and all(comparison.at(s, "loss") for s in comparison.steps())
+    if has_losses:
+        lines = step_lines(comparison)
+    else:
+        names = [page_name(row, last_step) for row in comparison.rows]
+        width = max(map(len, names), default=0)
+        lines = [
+            f"{name:<{width}}  n={row.n:>3}  max|diff|={row.max_abs:.2e}"
+            for name, row in zip(names, comparison.rows, strict=True)
+        ]
+    summary = f"worst={comparison.worst:.2e} tol={comparison.tolerance:g} {comparison.verdict}"
+    return "\n".join([*lines, summary])

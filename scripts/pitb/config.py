@@ -1,0 +1,260 @@
+"""The configuration: read strictly, checked against its schema, resolved into runs and batches."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jsonschema
+from jsonschema import ValidationError
+
+from pitb import strict_yaml
+from pitb.errors import PitbError, nearest
+from pitb.files import read_json
+from pitb.strict_yaml import Document
+
+T = TypeVar("T")
+
+DEFAULT_PROGRAM = "optdef"
+TRAIN_STEP = "train-step"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training of one model on one side with one configuration."""
+
+    side: str
+    name: str
+    program: str
+    spec: dict[str, Any]
+    """What the programs read; the id is in it."""
+    source: str
+    """File and line of its options, for messages."""
+
+    @property
+    def id(self) -> str:
+        """``<side>/<name>``."""
+        return f"{self.side}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs to compare."""
+
+    a: str
+    b: str
+    quantities: tuple[str, ...]
+    tolerance: float
+    initial_state_may_differ: str | None
+
+    @property
+    def name(self) -> str:
+        """``<a>--<b>``, as the comparison's file is called."""
+        return f"{self.a}--{self.b}".replace("/", ".")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A checked configuration."""
+
+    tolerance: float
+    threads: int
+    batch_size: int
+    runs: tuple[Run, ...]
+    pairs: tuple[Pair, ...]
+
+    def batches(self, side: str, program: str | None = None) -> dict[int, list[Run]]:
+        """The runs of one side, and of one program where it is named, by batch."""
+        runs = [r for r in self.runs if r.side == side and program in (None, r.program)]
+        return _assign(runs, [run.id for run in runs], self.batch_size)
+
+    def pair_batches(self) -> dict[int, list[Pair]]:
+        """The comparisons by batch."""
+        return _assign(self.pairs, [pair.name for pair in self.pairs], self.batch_size)
+
+    def programs(self, side: str) -> list[str]:
+        """The programs that some run of ``side`` needs, sorted."""
+        return sorted({run.program for run in self.runs if run.side == side})
+
+
+def _assign(items: Sequence[T], ids: Sequence[str], size: int) -> dict[int, list[T]]:
+    """Assign items to batches by a hash of their ids, so that a new one moves none of the others.
+
+    The number of batches is a power of two, and so changes seldom.
+    """
+    count = 1
+    while count * size < len(items):
+        count *= 2
+    batches: dict[int, list[T]] = {}
+    for item, name in zip(items, ids, strict=True):
+        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") % count
+        batches.setdefault(number, []).append(item)
+    return dict(sorted(batches.items()))
+
+
+def digest(items: Iterable[Any]) -> str:
+    """A short hash of anything JSON has, to notice that it changed."""
+    text = json.dumps(list(items), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def load(
+    paths: Sequence[Path], schema_path: Path, overrides: Mapping[str, Any] | None = None
+) -> Config:
+    """Read, merge and check configuration files; later ones override earlier ones.
+
+    Args:
+        paths: YAML files.
+        schema_path: The JSON schema.
+        overrides: Single keys set on the command line.
+
+    Raises:
+        PitbError: Says file, line and key of what is wrong, and what would be right.
+    """
+    documents = [strict_yaml.load(path) for path in paths]
+    for document in documents:
+        if not isinstance(document.value, dict):
+            raise PitbError(f"{document.path}: not a configuration: it must hold keys and values")
+    merged = Document({}, {}, paths[0])
+    sources: dict[strict_yaml.Path_, str] = {}
+    for document in documents:
+        _merge(merged.value, document.value)
+        for path in document.lines:
+            sources[path] = document.where(path)
+    for key, value in (overrides or {}).items():
+        merged.value[key] = _override(key, value)
+        sources = {path: where for path, where in sources.items() if path[:1] != (key,)}
+        sources[(key,)] = "--config"
+
+    def where(path: strict_yaml.Path_) -> str:
+        while path and path not in sources:
+            path = path[:-1]
+        return sources.get(path, str(paths[-1]))
+
+    _validate(merged.value, read_json(schema_path), where)
+    return _resolve(merged.value, where)
+
+
+def _merge(into: dict[str, Any], update: dict[str, Any]) -> None:
+    for key, value in update.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def _override(key: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return strict_yaml.scalar(value)
+    except ValueError as error:
+        raise PitbError(f"--config {key}: {error}") from None
+
+
+def _validate(value: Any, schema: Any, where: Any) -> None:
+    validator = jsonschema.Draft202012Validator(schema)
+    errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.path)))
+    if errors:
+        error = errors[0]
+        path = tuple(error.absolute_path)
+        if error.validator == "additionalProperties":
+            extra = next(key for key in error.instance if key not in error.schema["properties"])
+            path = (*path, extra)
+        raise PitbError(f"{where(path)}: {_sentence(error, path)}")
+    for path, number in _numbers(value, ()):
+        if not math.isfinite(number):
+            raise PitbError(f"{where(path)}: {_name(path)} is not a finite number")
+
+
+def _numbers(value: Any, path: strict_yaml.Path_) -> Iterable[tuple[strict_yaml.Path_, float]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _numbers(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _numbers(inner, (*path, index))
+    elif isinstance(value, float):
+        yield path, value
+
+
+def _name(path: strict_yaml.Path_) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text or "the configuration"
+
+
+def _sentence(error: ValidationError, path: strict_yaml.Path_) -> str:
+    name, found = _name(path), error.instance
+    match error.validator:
+        case "additionalProperties":
+            near = nearest(str(path[-1]), error.schema["properties"])
+            return f"unknown key '{name}'; the nearest valid one is '{near}'"
+        case "required":
+            missing = [key for key in error.validator_value if key not in found]
+            return f"{name} lacks the key '{missing[0]}'"
+        case "type":
+            kind = {"object": "keys and values", "array": "a list"}
+            wanted = kind.get(str(error.validator_value), f"of type {error.validator_value}")
+            return f"{name} is {_shown(found)}, but must be {wanted}"
+        case "enum":
+            near = nearest(str(found), map(str, error.validator_value))
+            allowed = ", ".join(map(str, error.validator_value))
+            return f"{name} is {_shown(found)}; allowed: {allowed} (nearest: {near})"
+        case "pattern":
+            return f"{name}: {_shown(found)} is not a valid name; it must match {error.validator_value}"
+        case _:
+            return f"{name}: {error.message}"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _resolve(value: dict[str, Any], where: Any) -> Config:
+    runs = tuple(
+        _run(side, name, settings, where(("runs", side, name, "options")))
+        for side, named in value["runs"].items()
+        for name, settings in named.items()
+    )
+    known = [run.id for run in runs]
+    pairs: list[Pair] = []
+    for index, item in enumerate(value["comparisons"]):
+        for key in ("a", "b"):
+            if item[key] not in known:
+                raise PitbError(
+                    f"{where(('comparisons', index, key))}: comparisons[{index}].{key} names "
+                    f"{item[key]!r}, which is no run; the nearest is {nearest(item[key], known)!r}"
+                )
+        pair = Pair(
+            item["a"],
+            item["b"],
+            tuple(item["quantities"]),
+            float(item.get("tolerance", value["tolerance"])),
+            item.get("initial_state_may_differ"),
+        )
+        if any(other.name == pair.name for other in pairs):
+            raise PitbError(
+                f"{where(('comparisons', index))}: comparisons[{index}] compares {pair.a} with "
+                f"{pair.b}, as an earlier one does"
+            )
+        pairs.append(pair)
+    return Config(
+        tolerance=float(value["tolerance"]),
+        threads=int(value["threads"]),
+        batch_size=int(value["batch_size"]),
+        runs=runs,
+        pairs=tuple(pairs),
+    )
+
+
+def _run(side: str, name: str, settings: dict[str, Any], source: str) -> Run:
+    spec = {key: value for key, value in settings.items() if key != "program"}
+    spec = {"id": f"{side}/{name}", **spec, "options": spec.get("options", {})}
+    spec["steps"] = int(spec["steps"])  # 10.0 is an integer to JSON Schema
+    return Run(side, name, settings.get("program", DEFAULT_PROGRAM), spec, source)

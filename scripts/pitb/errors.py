@@ -1,0 +1,37 @@
+"""Errors that are a user's to mend: one sentence, no traceback."""
+
+import difflib
+import sys
+from collections.abc import Callable, Iterable
+
+EXIT_ERROR = 2
+
+
+class PitbError(Exception):
+    """Says in one sentence what is wrong, where, and what would be right."""
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """The candidate that ``name`` was most likely meant to be."""
+
+    def likeness(candidate: str) -> float:
+        return difflib.SequenceMatcher(None, name.lower(), candidate.lower()).ratio()
+
+    return max(candidates, key=likeness, default="none")
+
+
+def run_main(main: Callable[[], int | None]) -> None:
+    """Run a script's ``main`` and exit with its code; a `PitbError` becomes a sentence and code 2."""
+    try:
+        code = main() or 0
+        sys.stdout.flush()
+    except PitbError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = EXIT_ERROR
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`); there is nothing left to tell it.
+        sys.stderr.close()
+        code = EXIT_ERROR
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)

@@ -1,0 +1,70 @@
+"""Files that are whole or not there: written under a temporary name, then renamed."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pitb.errors import PitbError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary name beside ``path``; what was written there takes its place at the end.
+
+    Raises:
+        PitbError: The folder cannot be made or the file cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise PitbError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` as UTF-8 with Unix line ends."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` as indented JSON; refuses NaN, which JSON does not have."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(path, text + "\n")
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file.
+
+    Raises:
+        PitbError: The file is missing, is no file, cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PitbError(f"{path} does not exist") from None
+    except OSError as error:
+        raise PitbError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise PitbError(f"{path} is not UTF-8 text (byte {error.start})") from None
+
+
+def read_json(path: Path) -> Any:
+    """The value of a JSON file.
+
+    Raises:
+        PitbError: The file cannot be read or is not JSON; the sentence names the line.
+    """
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise PitbError(f"{path} is not valid JSON: {error.msg} at {place}") from None
+    except RecursionError:
+        raise PitbError(f"{path} is not usable JSON: it is nested too deeply") from None

@@ -1,0 +1,152 @@
+"""Titles, headings and notes of the tables, in both languages."""
+
+LANGUAGES = {"en": "", "zh": ".zh"}
+"""Language to what it adds to a file's name."""
+
+Text = dict[str, str]
+
+
+def _both(en: str, zh: str) -> Text:
+    return {"en": en, "zh": zh}
+
+
+TITLES: dict[str, Text] = {
+    "train-step": _both("One SGD step, number by number", "一步 SGD，逐个数对照"),
+    "f32-inputs": _both(
+        "Inputs computed in f32 on the burn side", "burn 侧的输入在 f32 里计算"
+    ),
+    "moves": _both("Where the tensors of one step go", "一步之中各个张量的去向"),
+    "wrong-model": _both("A step on the wrong model", "拿错模型的一步"),
+    "noassign": _both("The result of step is not assigned", "没有接住 step 的返回值"),
+    "discard": _both("The result of step is dropped", "丢掉了 step 的返回值"),
+    "defaults": _both("Defaults of both sides", "两边的默认值"),
+    "default-differences": _both("Where the defaults differ", "默认值不同之处"),
+    "mismatch": _both("Only the learning rate given", "只给学习率"),
+    "a1": _both("The problem A1", "A1 问题"),
+    "rmsprop-steps": _both("RMSprop with each side's defaults", "RMSprop，两边各用默认值"),
+    "sgdm-steps": _both("SGD with momentum, each side's defaults", "带动量的 SGD，两边各用默认值"),
+    "adagrad-steps": _both("Adagrad with each side's defaults", "Adagrad，两边各用默认值"),
+    "ablation": _both("One default aligned at a time", "每次只对齐一项默认值"),
+    "explanations": _both("What the differences come from", "差别的来源"),
+    "clip-pytorch-global-burn-norm": _both(
+        "Clipping: PyTorch's global norm, burn's Norm", "裁剪：PyTorch 全局范数对 burn Norm"
+    ),
+    "clip-pytorch-per-parameter-burn-norm": _both(
+        "Clipping: PyTorch tensor by tensor, burn's Norm", "裁剪：PyTorch 逐个参数对 burn Norm"
+    ),
+    "clip-pytorch-global-burn-global": _both(
+        "Clipping: the global norm on both sides", "裁剪：两边都用全局范数"
+    ),
+    "aligned": _both("PyTorch's defaults written out on the burn side", "burn 侧写明 PyTorch 的默认值"),
+}
+
+NOTES: dict[str, Text] = {
+    "train-step": _both(
+        "Same model, weights and batch on both sides; largest absolute difference of each tensor.",
+        "两边的模型、权重和批次相同；每个张量的最大绝对差。",
+    ),
+    "f32-inputs": _both(
+        "Inputs and biases are computed in f32 throughout instead of in f64 and rounded once.",
+        "输入和偏置全程在 f32 里计算，而不是先在 f64 里算再舍入一次。",
+    ),
+    "noassign": _both(
+        "From the compiler's JSON messages; the program must not compile.",
+        "取自编译器的 JSON 消息；这个程序必须编译不过。",
+    ),
+    "discard": _both(
+        "The program compiles without a warning, and the updated model is lost. The control is a "
+        "method marked `#[must_use]`, dropped in the same way.",
+        "程序编译时没有警告，更新后的模型却丢了。对照是一个标了 `#[must_use]` 的方法，同样不接返回值。",
+    ),
+    "defaults": _both(
+        "PyTorch's from `opt.defaults` of each run, burn's from the `Debug` output of each "
+        "configuration.",
+        "PyTorch 的取自各次运行的 `opt.defaults`，burn 的取自各配置的 `Debug` 输出。",
+    ),
+    "default-differences": _both(
+        "None and 0 are the same where both mean off; momentum's own options are compared where "
+        "momentum is on.",
+        "都表示关闭时，None 和 0 算相同；动量自己的选项在动量打开时比较。",
+    ),
+    "mismatch": _both(
+        "Ten steps on the same batch, everything but the learning rate (and SGD's momentum) left "
+        "at each library's default.",
+        "同一批数据训练十步，除学习率（和 SGD 的动量）外都用各自的默认值。",
+    ),
+}
+
+COLUMNS: dict[str, Text] = {
+    "row": _both("item", "项"),
+    "column": _both("figure", "数值名"),
+    "value": _both("value", "值"),
+    "n": _both("n", "个数"),
+    "max_abs_diff": _both("max abs diff", "最大绝对差"),
+    "worst": _both("worst", "最大差"),
+    "tolerance": _both("tolerance", "容差"),
+    "verdict": _both("verdict", "结论"),
+    "exit_code": _both("exit code", "退出码"),
+    "elements_that_differ": _both("elements that differ", "不同的元素数"),
+    "elements": _both("elements", "元素数"),
+    "min_ulps": _both("fewest ulp", "最少 ulp"),
+    "max_ulps": _both("most ulp", "最多 ulp"),
+    "ulps": _both("ulp", "ulp"),
+    "computed_in_f32": _both("computed in f32", "在 f32 里计算"),
+    "computed_in_f64_rounded_once": _both(
+        "computed in f64, rounded once", "在 f64 里计算、舍入一次"
+    ),
+    "grad": _both("gradient", "梯度"),
+    "before": _both("before the step", "更新前"),
+    "after step": _both("after the step", "更新后"),
+    "value after step": _both("value after the step", "更新后的值"),
+    "same object": _both("same object", "同一个对象"),
+    "same buffer": _both("same buffer", "同一块内存"),
+    "value after step equals value before": _both(
+        "value after the step equals value before", "更新后的值等于更新前的值"
+    ),
+    "ParamId unchanged": _both("ParamId unchanged", "ParamId 不变"),
+    "still require_grad": _both("still requires grad", "仍然要梯度"),
+    "differs between two runs": _both("differs between two runs", "两次运行不同"),
+    "changed by opt.step()": _both("changed by opt.step()", "被 opt.step() 改变"),
+    "changed by step": _both("changed by step", "被 step 改变"),
+    "have grad": _both("have a gradient", "有梯度"),
+    "error code": _both("error code", "错误码"),
+    "message": _both("message", "消息"),
+    "labels": _both("labels", "标注"),
+    "lines": _both("lines", "行"),
+    "help": _both("help", "帮助"),
+    "suggested insertion": _both("suggested insertion", "建议插入"),
+    "warnings": _both("warnings", "警告数"),
+    "loss before": _both("loss before", "更新前的 loss"),
+    "loss after": _both("loss after", "更新后的 loss"),
+    "loss before equals loss after": _both("loss before equals loss after", "前后 loss 相等"),
+    "must_use": _both("marked #[must_use]", "标了 #[must_use]"),
+    "warns when dropped": _both("warns when dropped", "丢掉时有警告"),
+    "pytorch": _both("PyTorch", "PyTorch"),
+    "burn": _both("burn", "burn"),
+    "source": _both("source", "出处"),
+    "differences": _both("differences", "不同的项数"),
+    "loss_pt": _both("loss, PyTorch", "PyTorch 的 loss"),
+    "loss_burn": _both("loss, burn", "burn 的 loss"),
+    "|dloss|": _both("loss difference", "loss 差"),
+    "max|dparam|": _both("largest parameter difference", "参数最大差"),
+    "step 1 max|dparam|": _both(
+        "step 1, largest parameter difference", "第 1 步参数最大差"
+    ),
+    "step 10 max|dparam|": _both(
+        "step 10, largest parameter difference", "第 10 步参数最大差"
+    ),
+    "step 10 |dloss|": _both("step 10, loss difference", "第 10 步 loss 差"),
+    "steps at which loss_burn rises": _both(
+        "steps at which burn's loss rises", "burn 的 loss 回升的步"
+    ),
+    "growth per step after step 2": _both("growth per step after step 2", "第 2 步之后每步的增长"),
+    "range": _both("range", "范围"),
+    "step at which the two sides split": _both(
+        "step at which the two sides split", "两边分开的步"
+    ),
+    "parameters": _both("parameters", "参数个数"),
+    "total norm": _both("total norm", "总范数"),
+    "worst over 10 steps (loss or parameter)": _both(
+        "worst over 10 steps (loss or parameter)", "10 步里最大的差（loss 或参数）"
+    ),
+}

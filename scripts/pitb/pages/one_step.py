@@ -1,0 +1,162 @@
+"""The tables of the page "One step"."""
+
+import numpy as np
+
+from pitb import compare
+from pitb.pages import sources
+from pitb.pages.sources import Sources, add_row, add_verdict
+from pitb.tables import Table
+
+PYTORCH, BURN, F32_INPUTS = "pytorch/sgd", "burn/sgd", "burn/sgd-f32-inputs"
+
+
+class Needs:
+    """What the page is computed from."""
+
+    traces = (BURN, F32_INPUTS)
+    comparisons = ((PYTORCH, BURN), (PYTORCH, F32_INPUTS))
+    evidence = ("moves/pytorch", "moves/burn", "noassign", "discard", "must-use")
+
+
+def tables(found: Sources) -> list[Table]:
+    """All tables of the page."""
+    return [
+        train_step(found),
+        f32_inputs(found),
+        moves(found),
+        wrong_model(found),
+        noassign(found),
+        discard(found),
+    ]
+
+
+def train_step(found: Sources) -> Table:
+    """Logits, loss, gradients, parameters and loss after the step, each compared."""
+    table = Table("train-step")
+    evidence = sources.comparison_path(PYTORCH, BURN)
+    comparison = found.comparison(PYTORCH, BURN)
+    for row in comparison.rows:
+        add_row(table, compare.page_name(row, last_step=1), row, evidence)
+    add_verdict(table, comparison, evidence, exit_code=True)
+    return table
+
+
+def f32_inputs(found: Sources) -> Table:
+    """How many inputs and biases differ when computed in f32, by how much, and what follows."""
+    table = Table("f32-inputs", wide=False)
+    evidence = sources.trace_path(F32_INPUTS)
+    once, throughout = found.trace(BURN), found.trace(F32_INPUTS)
+    for quantity in compare.INITIAL:
+        for entry in once.select(0, quantity):
+            a, b = throughout.find(0, quantity, entry.tensor), once.of(entry)
+            ulps = compare.ulps(a, b, entry.dtype)
+            differ = np.flatnonzero(a.view(np.int64) != b.view(np.int64))
+            name = entry.tensor
+            table.add(name, "elements_that_differ", len(differ), evidence)
+            table.add(name, "elements", entry.count, evidence)
+            if len(differ) == 0:
+                continue
+            table.add(name, "min_ulps", int(ulps[differ].min()), evidence)
+            table.add(name, "max_ulps", int(ulps[differ].max()), evidence)
+            for i in differ:
+                element = f"{name}[{i}]"
+                table.add(element, "computed_in_f32", float(a[i]), evidence)
+                table.add(element, "computed_in_f64_rounded_once", float(b[i]), evidence)
+                table.add(element, "ulps", int(ulps[i]), evidence)
+    evidence = sources.comparison_path(PYTORCH, F32_INPUTS)
+    comparison = found.comparison(PYTORCH, F32_INPUTS)
+    for row in comparison.rows:
+        name = compare.page_name(row, last_step=1)
+        table.difference(name, "max_abs_diff", row.max_abs, evidence)
+    add_verdict(table, comparison, evidence, exit_code=False)
+    return table
+
+
+def moves(found: Sources) -> Table:
+    """Keys of burn's gradients, and what aliases, clones and identities do across a step."""
+    table = Table("moves", wide=False)
+    evidence = sources.evidence_path("moves/burn")
+    burn = found.evidence("moves/burn")
+    step = burn["step"]
+    table.add("burn GradientsParams", "len", step["gradients_len"], evidence)
+    for key in step["keys"]:
+        some = _rust(key["is_some"])
+        table.add(f"burn {key['name']}", f"get::<{key['rank']}> is_some", some, evidence)
+    table.add("burn fc2.bias", "get::<1>", step["fc2.bias"]["gradient"], evidence)
+    table.add("burn fc2.bias", "before", step["before"], evidence)
+    table.add("burn fc2.bias", "after step", step["after"], evidence)
+    table.add(
+        "burn clone taken before step",
+        "value after step equals value before",
+        _rust(step["clone_equals_before"]),
+        evidence,
+    )
+    table.add("burn fc2.bias", "ParamId unchanged", _rust(step["id_unchanged"]), evidence)
+    table.add("burn fc2.weight", "still require_grad", _rust(step["require_grad"]), evidence)
+    ids_differ = _rust(burn["ids_differ_between_runs"])
+    table.add("burn ParamId", "differs between two runs", ids_differ, evidence)
+
+    evidence = sources.evidence_path("moves/pytorch")
+    step = found.evidence("moves/pytorch")["step"]
+    table.add("pytorch fc2.bias", "grad", step["gradient"], evidence)
+    table.add("pytorch fc2.bias", "before", step["before"], evidence)
+    table.add("pytorch fc2.bias", "after step", step["after"], evidence)
+    alias, clone = "pytorch alias taken before step", "pytorch clone taken before step"
+    table.add(alias, "value after step", step["alias_after"], evidence)
+    table.add(clone, "value after step", step["clone_after"], evidence)
+    table.add("pytorch fc2.bias", "same object", step["same_object"], evidence)
+    table.add("pytorch fc2.bias", "same buffer", step["same_buffer"], evidence)
+    return table
+
+
+def wrong_model(found: Sources) -> Table:
+    """What a step does when gradients and parameters belong to different models."""
+    table = Table("wrong-model", wide=False)
+    evidence = sources.evidence_path("moves/pytorch")
+    wrong = found.evidence("moves/pytorch")["wrong_model"]
+    table.add("pytorch other fc2.bias", "changed by opt.step()", wrong["changed"], evidence)
+    table.add("pytorch model params", "have grad", wrong["have_grad"], evidence)
+    evidence = sources.evidence_path("moves/burn")
+    wrong = found.evidence("moves/burn")["wrong_model"]
+    table.add("burn from_grads(.., &other)", "len", wrong["gradients_len"], evidence)
+    table.add("burn other fc2.bias", "changed by step", _rust(wrong["changed"]), evidence)
+    return table
+
+
+def noassign(found: Sources) -> Table:
+    """What the compiler says where the result of a step is not assigned."""
+    table = Table("noassign", wide=False)
+    evidence = sources.evidence_path("noassign")
+    error = found.evidence("noassign")
+    table.add("rustc", "error code", error["code"], evidence)
+    table.add("rustc", "message", error["message"], evidence)
+    labels = " | ".join(label["text"] for label in error["labels"])
+    table.add("rustc", "labels", labels, evidence)
+    lines = " | ".join(f"{label['line']}: {label['source']}" for label in error["labels"])
+    table.add("rustc", "lines", lines, evidence)
+    table.add("rustc", "help", error["help"], evidence)
+    table.add("rustc", "suggested insertion", error["insertion"], evidence)
+    return table
+
+
+def discard(found: Sources) -> Table:
+    """That a dropped step compiles without a warning and leaves the loss as it was."""
+    table = Table("discard", wide=False)
+    evidence = sources.evidence_path("discard")
+    discarded = found.evidence("discard")
+    table.add("cargo", "warnings", discarded["warnings"], evidence)
+    table.add("burn", "loss before", discarded["loss_before"], evidence)
+    table.add("burn", "loss after", discarded["loss_after"], evidence)
+    table.add("burn", "loss before equals loss after", _rust(discarded["equal"]), evidence)
+    evidence = sources.evidence_path("must-use")
+    probe = found.evidence("must-use")
+    marked = _rust(probe["probe_warns"])
+    table.add("burn ModuleOptimizer::step", "must_use", marked, evidence)
+    control = _rust(probe["control_warns"])
+    table.add("control marked #[must_use]", "warns when dropped", control, evidence)
+    return table
+
+
+def _rust(value: bool) -> str:
+    """As Rust prints it."""
+    return str(value).lower()

@@ -1,0 +1,151 @@
+"""Tables of figures: each figure has a row, a column, a value, and the file it was computed from.
+
+The names of rows and columns are those of the published figures, so that a ledger can match them.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pitb.files import write_text
+from pitb.labels import COLUMNS, LANGUAGES, NOTES, TITLES
+
+SUMMARY = "summary"
+"""The row that speaks of the whole table; it is printed below it."""
+
+FIELDS = ("table", "row", "column", "value", "shown", "evidence")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure."""
+
+    table: str
+    row: str
+    column: str
+    value: str
+    """In full: the shortest decimal that names the number, or text."""
+    shown: str
+    """As the page prints it."""
+    evidence: str
+
+
+@dataclass
+class Table:
+    """One table of a page.
+
+    ``wide`` tables have a column for each column of their figures, the others list row, column
+    and value, since their rows have little in common.
+    """
+
+    name: str
+    wide: bool = True
+    figures: list[Figure] = field(default_factory=list)
+
+    def add(
+        self, row: str, column: str, value: object, evidence: str, shown: str | None = None
+    ) -> None:
+        """Add a figure; ``shown`` is how people read it, where that is not ``value`` itself."""
+        text = str(value)
+        self.figures.append(
+            Figure(self.name, row, column, text, text if shown is None else shown, evidence)
+        )
+
+    def difference(self, row: str, column: str, value: float, evidence: str) -> None:
+        """Add a difference, shown with three digits as the pages do."""
+        self.add(row, column, value, evidence, f"{value:.2e}")
+
+    def body(self) -> list[Figure]:
+        """The figures above the summary."""
+        return [figure for figure in self.figures if figure.row != SUMMARY]
+
+    def summary(self) -> list[Figure]:
+        """The figures of the summary."""
+        return [figure for figure in self.figures if figure.row == SUMMARY]
+
+
+def write(tables: Iterable[Table], folder: Path) -> None:
+    """Write Markdown in both languages and CSV for each table, and all figures in one CSV."""
+    figures: list[Figure] = []
+    for table in tables:
+        figures += table.figures
+        for language, suffix in LANGUAGES.items():
+            write_text(folder / f"{table.name}{suffix}.md", markdown(table, language))
+        write_text(folder / f"{table.name}.csv", _csv(_rows(table)))
+    write_text(folder / "figures.csv", _csv([FIELDS, *(vars(f).values() for f in figures)]))
+
+
+def read_figures(path: Path) -> list[Figure]:
+    """The figures that `write` wrote."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [Figure(**row) for row in csv.DictReader(file)]
+
+
+def markdown(table: Table, language: str) -> str:
+    """The table as Markdown with headings in ``language``, ``en`` or ``zh``."""
+    lines = [f"# {TITLES[table.name][language]}", ""]
+    note = NOTES.get(table.name)
+    if note:
+        lines += [note[language], ""]
+    if table.wide:
+        columns = _columns(table.body())
+        head = [_label("row", language), *(_label(column, language) for column in columns)]
+        cells = [[row, *values] for row, values in _by_row(table.body(), columns)]
+    else:
+        head = [_label(column, language) for column in ("row", "column", "value")]
+        cells = [[f.row, _label(f.column, language), f.shown] for f in table.body()]
+    if cells:
+        lines += [_line(head), _line("---" for _ in head), *map(_line, cells), ""]
+    if table.summary():
+        parts = (f"{_label(f.column, language)}: {_escaped(f.shown)}" for f in table.summary())
+        lines += ["; ".join(parts), ""]
+    return "\n".join(lines)
+
+
+def _columns(figures: list[Figure]) -> list[str]:
+    return list(dict.fromkeys(figure.column for figure in figures))
+
+
+def _by_row(figures: list[Figure], columns: list[str]) -> Iterator[tuple[str, list[str]]]:
+    rows: dict[str, dict[str, Figure]] = {}
+    for figure in figures:
+        rows.setdefault(figure.row, {})[figure.column] = figure
+    for row, found in rows.items():
+        yield row, [found[column].shown if column in found else "" for column in columns]
+
+
+def _rows(table: Table) -> Iterator[Iterable[str]]:
+    """The rows of the CSV, values in full; the summary is its last row."""
+    if not table.wide:
+        yield "row", "column", "value"
+        for figure in table.figures:
+            yield figure.row, figure.column, figure.value
+        return
+    columns = _columns(table.figures)
+    yield "row", *columns
+    rows: dict[str, dict[str, str]] = {}
+    for figure in table.body() + table.summary():
+        rows.setdefault(figure.row, {})[figure.column] = figure.value
+    for row, found in rows.items():
+        yield row, *(found.get(column, "") for column in columns)
+
+
+def _csv(rows: Iterable[Iterable[str]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()
+
+
+def _label(column: str, language: str) -> str:
+    label = COLUMNS.get(column)
+    return _escaped(label[language] if label else column)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(map(_escaped, cells)) + " |"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\|", "|").replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,252 @@
+"""The trace of a run: one row for each number, five flat columns, Parquet.
+
+==========  ======  =========================================================================
+column      type    meaning
+==========  ======  =========================================================================
+step        int32   k-th update; 0 is the state before the first
+quantity    string  input, loss, logits, grad, clipped_grad, param, lr, grad_norm, state.<name>
+tensor      string  PyTorch's state_dict name; x, y for inputs; empty for a number
+index       int64   position in the flattened tensor, row-major, in PyTorch's layout
+value       double  every f32 is exact in it
+==========  ======  =========================================================================
+
+The file's metadata holds, under the key ``pitb``, JSON that lists the contents in order.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike, NDArray
+
+from pitb.errors import PitbError
+from pitb.files import replacing
+
+SCHEMA_VERSION = 1
+METADATA_KEY = b"pitb"
+SCHEMA = pa.schema(
+    [
+        pa.field("step", pa.int32(), nullable=False),
+        pa.field("quantity", pa.string(), nullable=False),
+        pa.field("tensor", pa.string(), nullable=False),
+        pa.field("index", pa.int64(), nullable=False),
+        pa.field("value", pa.float64(), nullable=False),
+    ]
+)
+ROW_GROUP = 1 << 20
+"""Rows in a row group; readers hold one group at a time."""
+
+Key = tuple[int, str, str]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor or number of a trace, as its metadata lists it."""
+
+    step: int
+    quantity: str
+    tensor: str
+    shape: tuple[int, ...]
+    dtype: str
+    first_row: int
+
+    @property
+    def key(self) -> Key:
+        """What identifies the entry within its trace."""
+        return (self.step, self.quantity, self.tensor)
+
+    @property
+    def count(self) -> int:
+        """Number of its values."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def where(self) -> str:
+        """The entry in words, for messages."""
+        tensor = f" of {self.tensor}" if self.tensor else ""
+        return f"{self.quantity}{tensor} at step {self.step}"
+
+
+@dataclass
+class Trace:
+    """What a run left behind.
+
+    ``values`` is float64 of shape (rows,); ``entries`` say which rows are what.
+    """
+
+    entries: list[Entry]
+    values: NDArray[np.float64]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    path: str = ""
+
+    @property
+    def run(self) -> str:
+        """The run's id, ``<side>/<name>``, or the file's name where it has none."""
+        return str(self.metadata.get("run") or self.path)
+
+    @property
+    def error(self) -> str | None:
+        """Why the run ended early, where it did."""
+        return self.metadata.get("error")
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The resolved configuration, every hyper-parameter in it."""
+        configuration: dict[str, Any] = self.metadata["configuration"]
+        return configuration
+
+    def by_key(self) -> dict[Key, Entry]:
+        """The entries by step, quantity and tensor."""
+        return {entry.key: entry for entry in self.entries}
+
+    def of(self, entry: Entry) -> NDArray[np.float64]:
+        """The values of an entry, flat, shape (count,)."""
+        return self.values[entry.first_row : entry.first_row + entry.count]
+
+    def find(self, step: int, quantity: str, tensor: str = "") -> NDArray[np.float64]:
+        """The values of one tensor, flat.
+
+        Raises:
+            PitbError: The trace does not hold it.
+        """
+        entry = self.by_key().get((step, quantity, tensor))
+        if entry is None:
+            name = Entry(step, quantity, tensor, (), "", 0).where
+            raise PitbError(f"{self.path or self.run} holds no {name}")
+        return self.of(entry)
+
+    def select(self, step: int, quantity: str) -> list[Entry]:
+        """The entries of one step and quantity, in order."""
+        return [e for e in self.entries if e.step == step and e.quantity == quantity]
+
+
+class Recorder:
+    """Collects a trace entry by entry, in the order in which it will be written."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._values: list[NDArray[np.float64]] = []
+        self._rows = 0
+
+    def add(
+        self, step: int, quantity: str, values: ArrayLike, dtype: str, tensor: str = ""
+    ) -> None:
+        """Add a tensor of any shape; a number has shape ()."""
+        array = np.asarray(values, dtype=np.float64)
+        self._entries.append(Entry(step, quantity, tensor, array.shape, dtype, self._rows))
+        self._values.append(array.reshape(-1))
+        self._rows += array.size
+
+    def trace(self, metadata: dict[str, Any]) -> Trace:
+        """What was added so far."""
+        values = np.concatenate(self._values) if self._values else np.empty(0)
+        return Trace(list(self._entries), values, metadata)
+
+
+def write(trace: Trace, path: Path) -> None:
+    """Write ``trace`` to ``path``; the same trace gives the same bytes.
+
+    Raises:
+        PitbError: The file cannot be written.
+    """
+    metadata = {**trace.metadata, "contents": [asdict(entry) for entry in trace.entries]}
+    text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(
+            temporary,
+            SCHEMA,
+            compression="none",
+            use_dictionary=["step", "quantity", "tensor"],
+            column_encoding={"index": "DELTA_BINARY_PACKED", "value": "PLAIN"},
+            store_schema=False,
+        ) as writer,
+    ):
+        writer.write_table(_table(trace), row_group_size=ROW_GROUP)
+        writer.add_key_value_metadata({METADATA_KEY: text.encode()})
+
+
+def _table(trace: Trace) -> pa.Table:
+    counts = np.array([entry.count for entry in trace.entries], dtype=np.int64)
+
+    def repeated(values: list[Any], kind: pa.DataType) -> pa.Array:
+        distinct = pa.array(values, type=kind)
+        return distinct.take(pa.array(np.repeat(np.arange(len(values)), counts)))
+
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    columns = [
+        repeated([entry.step for entry in trace.entries], pa.int32()),
+        repeated([entry.quantity for entry in trace.entries], pa.string()),
+        repeated([entry.tensor for entry in trace.entries], pa.string()),
+        pa.array(np.arange(len(trace.values), dtype=np.int64) - starts),
+        pa.array(trace.values),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def read(path: Path) -> Trace:
+    """Read a trace.
+
+    Raises:
+        PitbError: The file is missing, is no Parquet file, or is no trace of this schema.
+    """
+    if not path.is_file():
+        raise PitbError(f"{path} does not exist")
+    try:
+        with pq.ParquetFile(path, memory_map=False) as file:
+            schema = file.schema_arrow
+            raw = (file.metadata.metadata or {}).get(METADATA_KEY)
+            _check_schema(schema, path)
+            table = file.read(columns=["value"], use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        first = str(error).splitlines()[0]
+        raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
+    if raw is None:
+        raise PitbError(f"{path} is not a trace: its metadata has no key 'pitb'")
+    metadata = _metadata(raw, path)
+    entries = metadata.pop("contents")
+    values = table.column("value").combine_chunks().to_numpy(zero_copy_only=False)
+    rows = sum(entry.count for entry in entries)
+    if rows != len(values):
+        raise PitbError(f"{path} lists {rows} values in its metadata but holds {len(values)}")
+    return Trace(entries, values, metadata, str(path))
+
+
+def _check_schema(schema: pa.Schema, path: Path) -> None:
+    for wanted in SCHEMA:
+        position = schema.get_field_index(wanted.name)
+        if position < 0:
+            raise PitbError(f"{path} is not a trace: it has no column '{wanted.name}'")
+        found = schema.field(position).type
+        if found != wanted.type:
+            raise PitbError(
+                f"{path} is not a trace: column '{wanted.name}' is {found}, not {wanted.type}"
+            )
+
+
+def _metadata(raw: bytes, path: Path) -> dict[str, Any]:
+    try:
+        metadata = json.loads(raw)
+        if metadata.get("schema") != SCHEMA_VERSION:
+            raise PitbError(
+                f"{path} has trace schema {metadata.get('schema')!r}; this version reads "
+                f"{SCHEMA_VERSION}"
+            )
+        row = 0
+        entries = []
+        for item in metadata["contents"]:
+            entry = Entry(**{**item, "shape": tuple(item["shape"])})
+            if entry.first_row != row or any(size < 0 for size in entry.shape):
+                raise PitbError(f"{path} lists {entry.where} at a wrong row or with a wrong shape")
+            row += entry.count
+            entries.append(entry)
+        metadata["contents"] = entries
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise PitbError(f"{path} is not a trace: its metadata is malformed ({error})") from None
+    if len({entry.key for entry in entries}) != len(entries):
+        raise PitbError(f"{path} lists a tensor twice in its metadata")
+    return dict(metadata)
