@@ -27,6 +27,8 @@ ONE_STEP_QUANTITIES = ("logits", "loss", "grad", "param")
 """What the pages compare of a single step, for files that no configuration speaks of."""
 LONG_QUANTITIES = ("loss", "param")
 """What the pages compare of a longer run."""
+IDENTICAL, DIFFERENT, EXEMPT = "identical", "different", "exempt"
+"""What the preflight can find."""
 INITIAL = ("input", "param")
 """The quantities of step 0: what a run starts from."""
 
@@ -131,6 +133,23 @@ def hashes(run: Trace) -> dict[str, str]:
     return found
 
 
+def preflight(a: Trace, b: Trace, may_differ: str | None = None) -> dict[str, Any]:
+    """Whether two runs start from the same bits.
+
+    Returns:
+        ``status`` (identical, different, or exempt where ``may_differ`` gives a reason), the
+        first ``difference`` in words, that reason, and the hash of every tensor on both sides.
+    """
+    difference = initial_difference(a, b)
+    exempt = DIFFERENT if may_differ is None else EXEMPT
+    return {
+        "status": IDENTICAL if difference is None else exempt,
+        "difference": difference,
+        "exempt_because": may_differ,
+        "hashes": {a.run: hashes(a), b.run: hashes(b)},
+    }
+
+
 def initial_difference(a: Trace, b: Trace) -> str | None:
     """The first difference between what two runs start from, or None where every bit agrees."""
     hashes_a, hashes_b = hashes(a), hashes(b)
@@ -153,9 +172,7 @@ def initial_difference(a: Trace, b: Trace) -> str | None:
     if len(differ) == 0:
         return f"initial state differs: {tensor} is {entry_a.dtype} vs {entry_b.dtype}"
     i = int(differ[0])
-    return f"initial state differs: {tensor}[{i}] {values_a[i]!r} vs {values_b[i]!r}".replace(
-        "np.float64(", ""
-    ).replace(")", "")
+    return f"initial state differs: {tensor}[{i}] {float(values_a[i])} vs {float(values_b[i])}"
 
 
 def compare(
@@ -182,14 +199,9 @@ def compare(
     for run in (a, b):
         if run.error is not None:
             raise NotComparable(f"{run.run} ended early: {run.error}")
-    difference = initial_difference(a, b)
-    if difference is not None and initial_state_may_differ is None:
-        raise NotComparable(difference)
-    comparison.initial_state = {
-        "status": "identical" if difference is None else f"exempt: {initial_state_may_differ}",
-        "difference": difference,
-        "hashes": {a.run: hashes(a), b.run: hashes(b)},
-    }
+    comparison.initial_state = preflight(a, b, initial_state_may_differ)
+    if comparison.initial_state["status"] == DIFFERENT:
+        raise NotComparable(comparison.initial_state["difference"])
     entries_a, entries_b = _selected(a, quantities), _selected(b, quantities)
     for quantity in quantities:
         if not any(key[1] == quantity for key in (*entries_a, *entries_b)):

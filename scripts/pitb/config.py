@@ -14,6 +14,7 @@ from jsonschema import ValidationError
 from pitb import strict_yaml
 from pitb.errors import PitbError, nearest
 from pitb.files import read_json
+from pitb.results import pair_name
 from pitb.strict_yaml import Document
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class Pair:
     @property
     def name(self) -> str:
         """``<a>--<b>``, as the comparison's file is called."""
-        return f"{self.a}--{self.b}".replace("/", ".")
+        return pair_name(self.a, self.b)
 
 
 @dataclass(frozen=True)

@@ -89,18 +89,22 @@ def markdown(table: Table, language: str) -> str:
     note = NOTES.get(table.name)
     if note:
         lines += [note[language], ""]
+    below = [(_label(f.column, language), f) for f in table.summary()]
     if table.wide:
-        columns = _columns(table.body())
+        # A figure that has no column of the first row's stands alone, below the table.
+        columns = _columns([f for f in table.body() if f.row == table.body()[0].row])
+        alone = [f for f in table.body() if f.column not in columns]
+        below = [(f"{f.row}, {_label(f.column, language)}", f) for f in alone] + below
         head = [_label("row", language), *(_label(column, language) for column in columns)]
-        cells = [[row, *values] for row, values in _by_row(table.body(), columns)]
+        within = [f for f in table.body() if f.column in columns]
+        cells = [[row, *values] for row, values in _by_row(within, columns)]
     else:
         head = [_label(column, language) for column in ("row", "column", "value")]
         cells = [[f.row, _label(f.column, language), f.shown] for f in table.body()]
     if cells:
         lines += [_line(head), _line("---" for _ in head), *map(_line, cells), ""]
-    if table.summary():
-        parts = (f"{_label(f.column, language)}: {_escaped(f.shown)}" for f in table.summary())
-        lines += ["; ".join(parts), ""]
+    if below:
+        lines += [*(f"- {name}: {_escaped(figure.shown)}" for name, figure in below), ""]
     return "\n".join(lines)
 
 

@@ -79,11 +79,10 @@ impl Spec {
         if !self.lr.is_finite() {
             bail!("lr of run {} is {}, not a finite number", self.id, self.lr);
         }
-        optimizers::configured(&self.optimizer, &self.options)
-            .with_context(|| match &self.source {
-                Some(source) => format!("{source}: run {}", self.id),
-                None => format!("run {}", self.id),
-            })
+        optimizers::configured(&self.optimizer, &self.options).with_context(|| match &self.source {
+            Some(source) => format!("{source}: run {}", self.id),
+            None => format!("run {}", self.id),
+        })
     }
 }
 

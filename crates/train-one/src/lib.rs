@@ -2,7 +2,9 @@
 
 use burn::optim::{ModuleOptimizer, SgdConfig};
 use burn::tensor::Tensor;
-use pitb_core::a1::{self, Arithmetic, Mlp, Problem};
+use pitb_core::a1::{self, Arithmetic, Problem};
+
+pub use pitb_core::a1::Mlp;
 
 /// The learning rate of the step.
 pub const LEARNING_RATE: f64 = 0.1;

@@ -3,38 +3,15 @@
 import numpy as np
 
 from pitb import compare
-from pitb.pages import sources
+from pitb.pages import F32_PAIR, STEP_PAIR
 from pitb.pages.sources import Sources, add_row, add_verdict
+from pitb.results import trace_path
 from pitb.tables import Table
-
-PYTORCH, BURN, F32_INPUTS = "pytorch/sgd", "burn/sgd", "burn/sgd-f32-inputs"
-
-
-class Needs:
-    """What the page is computed from."""
-
-    traces = (BURN, F32_INPUTS)
-    comparisons = ((PYTORCH, BURN), (PYTORCH, F32_INPUTS))
-    evidence = ("moves/pytorch", "moves/burn", "noassign", "discard", "must-use")
-
-
-def tables(found: Sources) -> list[Table]:
-    """All tables of the page."""
-    return [
-        train_step(found),
-        f32_inputs(found),
-        moves(found),
-        wrong_model(found),
-        noassign(found),
-        discard(found),
-    ]
-
 
 def train_step(found: Sources) -> Table:
     """Logits, loss, gradients, parameters and loss after the step, each compared."""
     table = Table("train-step")
-    evidence = sources.comparison_path(PYTORCH, BURN)
-    comparison = found.comparison(PYTORCH, BURN)
+    comparison, evidence = found.comparison(STEP_PAIR)
     for row in comparison.rows:
         add_row(table, compare.page_name(row, last_step=1), row, evidence)
     add_verdict(table, comparison, evidence, exit_code=True)
@@ -44,8 +21,8 @@ def train_step(found: Sources) -> Table:
 def f32_inputs(found: Sources) -> Table:
     """How many inputs and biases differ when computed in f32, by how much, and what follows."""
     table = Table("f32-inputs", wide=False)
-    evidence = sources.trace_path(F32_INPUTS)
-    once, throughout = found.trace(BURN), found.trace(F32_INPUTS)
+    evidence = trace_path(F32_PAIR[1])
+    once, throughout = found.trace(STEP_PAIR[1]), found.trace(F32_PAIR[1])
     for quantity in compare.INITIAL:
         for entry in once.select(0, quantity):
             a, b = throughout.find(0, quantity, entry.tensor), once.of(entry)
@@ -63,8 +40,7 @@ def f32_inputs(found: Sources) -> Table:
                 table.add(element, "computed_in_f32", float(a[i]), evidence)
                 table.add(element, "computed_in_f64_rounded_once", float(b[i]), evidence)
                 table.add(element, "ulps", int(ulps[i]), evidence)
-    evidence = sources.comparison_path(PYTORCH, F32_INPUTS)
-    comparison = found.comparison(PYTORCH, F32_INPUTS)
+    comparison, evidence = found.comparison(F32_PAIR)
     for row in comparison.rows:
         name = compare.page_name(row, last_step=1)
         table.difference(name, "max_abs_diff", row.max_abs, evidence)
@@ -75,8 +51,7 @@ def f32_inputs(found: Sources) -> Table:
 def moves(found: Sources) -> Table:
     """Keys of burn's gradients, and what aliases, clones and identities do across a step."""
     table = Table("moves", wide=False)
-    evidence = sources.evidence_path("moves/burn")
-    burn = found.evidence("moves/burn")
+    burn, evidence = found.evidence("moves/burn")
     step = burn["step"]
     table.add("burn GradientsParams", "len", step["gradients_len"], evidence)
     for key in step["keys"]:
@@ -96,8 +71,8 @@ def moves(found: Sources) -> Table:
     ids_differ = _rust(burn["ids_differ_between_runs"])
     table.add("burn ParamId", "differs between two runs", ids_differ, evidence)
 
-    evidence = sources.evidence_path("moves/pytorch")
-    step = found.evidence("moves/pytorch")["step"]
+    pytorch, evidence = found.evidence("moves/pytorch")
+    step = pytorch["step"]
     table.add("pytorch fc2.bias", "grad", step["gradient"], evidence)
     table.add("pytorch fc2.bias", "before", step["before"], evidence)
     table.add("pytorch fc2.bias", "after step", step["after"], evidence)
@@ -112,12 +87,12 @@ def moves(found: Sources) -> Table:
 def wrong_model(found: Sources) -> Table:
     """What a step does when gradients and parameters belong to different models."""
     table = Table("wrong-model", wide=False)
-    evidence = sources.evidence_path("moves/pytorch")
-    wrong = found.evidence("moves/pytorch")["wrong_model"]
+    pytorch, evidence = found.evidence("moves/pytorch")
+    wrong = pytorch["wrong_model"]
     table.add("pytorch other fc2.bias", "changed by opt.step()", wrong["changed"], evidence)
     table.add("pytorch model params", "have grad", wrong["have_grad"], evidence)
-    evidence = sources.evidence_path("moves/burn")
-    wrong = found.evidence("moves/burn")["wrong_model"]
+    burn, evidence = found.evidence("moves/burn")
+    wrong = burn["wrong_model"]
     table.add("burn from_grads(.., &other)", "len", wrong["gradients_len"], evidence)
     table.add("burn other fc2.bias", "changed by step", _rust(wrong["changed"]), evidence)
     return table
@@ -126,8 +101,7 @@ def wrong_model(found: Sources) -> Table:
 def noassign(found: Sources) -> Table:
     """What the compiler says where the result of a step is not assigned."""
     table = Table("noassign", wide=False)
-    evidence = sources.evidence_path("noassign")
-    error = found.evidence("noassign")
+    error, evidence = found.evidence("noassign")
     table.add("rustc", "error code", error["code"], evidence)
     table.add("rustc", "message", error["message"], evidence)
     labels = " | ".join(label["text"] for label in error["labels"])
@@ -142,14 +116,12 @@ def noassign(found: Sources) -> Table:
 def discard(found: Sources) -> Table:
     """That a dropped step compiles without a warning and leaves the loss as it was."""
     table = Table("discard", wide=False)
-    evidence = sources.evidence_path("discard")
-    discarded = found.evidence("discard")
+    discarded, evidence = found.evidence("discard")
     table.add("cargo", "warnings", discarded["warnings"], evidence)
     table.add("burn", "loss before", discarded["loss_before"], evidence)
     table.add("burn", "loss after", discarded["loss_after"], evidence)
     table.add("burn", "loss before equals loss after", _rust(discarded["equal"]), evidence)
-    evidence = sources.evidence_path("must-use")
-    probe = found.evidence("must-use")
+    probe, evidence = found.evidence("must-use")
     marked = _rust(probe["probe_warns"])
     table.add("burn ModuleOptimizer::step", "must_use", marked, evidence)
     control = _rust(probe["control_warns"])
@@ -160,3 +132,13 @@ def discard(found: Sources) -> Table:
 def _rust(value: bool) -> str:
     """As Rust prints it."""
     return str(value).lower()
+
+
+TABLES = {
+    "train-step": train_step,
+    "f32-inputs": f32_inputs,
+    "moves": moves,
+    "wrong-model": wrong_model,
+    "noassign": noassign,
+    "discard": discard,
+}

@@ -1,4 +1,4 @@
-"""What the pages' tables are computed from: traces, comparisons and evidence below one folder."""
+"""Reads what the pages' tables are computed from, below one folder of results."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -8,30 +8,14 @@ from typing import Any
 from pitb import compare, trace
 from pitb.compare import Comparison, Row
 from pitb.files import read_json
+from pitb.results import comparison_path, evidence_path, trace_path
 from pitb.tables import Table
 from pitb.trace import Trace
 
 
-def trace_path(run: str) -> str:
-    """Of a run's trace, below the folder of results."""
-    return f"traces/{run}.parquet"
-
-
-def comparison_path(a: str, b: str) -> str:
-    """Of a comparison of two runs, below the folder of results."""
-    return f"comparisons/{a}--{b}".replace("/", ".").replace("comparisons.", "comparisons/") + (
-        ".parquet"
-    )
-
-
-def evidence_path(name: str) -> str:
-    """Of a piece of evidence, below the folder of results."""
-    return f"evidence/{name}.json"
-
-
 @dataclass(frozen=True)
 class Sources:
-    """Reads each file below ``results`` once."""
+    """Traces, comparisons and evidence below ``results``."""
 
     results: Path
 
@@ -39,28 +23,32 @@ class Sources:
         """The trace of a run."""
         return _trace(self.results / trace_path(run))
 
-    def comparison(self, a: str, b: str) -> Comparison:
-        """The comparison of two runs."""
-        return _comparison(self.results / comparison_path(a, b))
+    def comparison(self, pair: tuple[str, str]) -> tuple[Comparison, str]:
+        """The comparison of two runs, and where it stands.
 
-    def evidence(self, name: str) -> Any:
-        """A piece of evidence."""
-        return _evidence(self.results / evidence_path(name))
+        Raises:
+            PitbError: The two could not be compared; says why.
+        """
+        path = comparison_path(*pair)
+        return _comparison(self.results / path), path
+
+    def evidence(self, name: str) -> tuple[Any, str]:
+        """A piece of evidence, and where it stands."""
+        path = evidence_path(name)
+        return _evidence(self.results / path), path
 
 
-@cache
-def _trace(path: Path) -> Trace:
-    return trace.read(path)
+# A table reads what others have read; the results do not change while tables are made.
+_trace = cache(trace.read)
+_evidence = cache(read_json)
 
 
 @cache
 def _comparison(path: Path) -> Comparison:
-    return compare.read(path)
-
-
-@cache
-def _evidence(path: Path) -> Any:
-    return read_json(path)
+    comparison = compare.read(path)
+    if comparison.error is not None:
+        raise compare.NotComparable(f"{path}: {comparison.error}")
+    return comparison
 
 
 def add_row(table: Table, name: str, row: Row, evidence: str) -> None:

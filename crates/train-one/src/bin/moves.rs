@@ -41,7 +41,7 @@ fn step() -> Value {
     let (problem, mut model, mut optimizer) = start();
     let clone = model.clone();
     let before = fc2_bias(&model);
-    let id = |model: &pitb_core::a1::Mlp| model.fc2.bias.as_ref().map(|bias| bias.id);
+    let id = |model: &train_one::Mlp| model.fc2.bias.as_ref().map(|bias| bias.id);
     let bias_id = id(&model).expect("fc2 has a bias");
 
     let (_, loss) = problem.forward(&model);

@@ -3,8 +3,7 @@
 #![allow(missing_docs)]
 
 use burn::optim::{GradientsParams, ModuleOptimizer};
-use pitb_core::a1::Mlp;
-use train_one::{LEARNING_RATE, start};
+use train_one::{LEARNING_RATE, Mlp, start};
 
 /// The same step under a name that is marked.
 #[must_use]

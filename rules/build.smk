@@ -1,0 +1,25 @@
+# Takes: the Rust sources. Gives: the burn programs, by one call of cargo.
+
+
+rule build_programs:
+    input:
+        sources=rust_sources(),
+    output:
+        programs=[program(name) for name in PROGRAMS],
+    log:
+        "results/logs/build_programs.log",
+    benchmark:
+        "results/benchmarks/build_programs.tsv"
+    threads: workflow.cores or 1
+    params:
+        manifest=ROOT / "Cargo.toml",
+        target=TARGET,
+        check=SCRIPTS / "bootstrap.py",
+    message:
+        "Building the burn programs (the first time takes minutes)"
+    # cargo leaves alone what it finds unchanged; touch says that this was looked at.
+    shell:
+        "({PYTHON:q} {params.check:q} --check cargo &&"
+        " cargo build --release --locked --workspace --jobs {threads}"
+        " --manifest-path {params.manifest:q} --target-dir {params.target:q} &&"
+        " touch {output.programs:q}) 2>&1 | tee {log:q} >&2"

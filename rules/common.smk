@@ -1,0 +1,103 @@
+# Takes: the configuration. Gives: the batches, and the helper functions of all rules.
+import json
+import os
+import sys
+from pathlib import Path
+
+# The project may be run from another folder: its own files are found from the Snakefile.
+ROOT = Path(workflow.basedir)
+if ROOT.resolve() == Path.cwd().resolve():
+    ROOT = Path(".")
+SCRIPTS = ROOT / "scripts"
+sys.path.insert(0, str(SCRIPTS.resolve()))
+
+from pitb import batches, imports
+from pitb.config import digest, load
+from pitb.errors import PitbError
+from pitb.pages import PAGES
+from pitb.results import comparison_path, evidence_path
+
+# The interpreter of this environment, also where it is not on the PATH.
+PYTHON = sys.executable
+TARGET = ROOT / "target"
+PROGRAMS = ("train-step", "optdef", "clip", "moves", "discard")
+
+
+def config_files():
+    """The project's configuration or the working folder's, then what --configfile adds."""
+    here = Path("config/config.yaml")
+    base = here if here.is_file() else ROOT / "config/config.yaml"
+    added = [Path(path) for path in workflow.overwrite_configfiles]
+    return [base, *(path for path in added if path.resolve() != base.resolve())]
+
+
+def config_overrides():
+    """What --config sets."""
+    return dict(workflow.config_settings.config or {})
+
+
+def read_config():
+    """The checked configuration; a mistake in it ends the call with one sentence."""
+    try:
+        return load(config_files(), ROOT / "config/schema.json", config_overrides())
+    except PitbError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(2)
+
+
+def script(name):
+    """A script and every module that its result depends on; the script comes first."""
+    path = SCRIPTS / name
+    return [path, *(item for item in imports.dependencies(path) if item != path)]
+
+
+def rust_sources():
+    """What the build depends on; the two probes that it leaves out are inputs of their own rule."""
+    left_out = {"noassign.rs", "must_use.rs"}
+    sources = (path for path in ROOT.glob("crates/**/*.rs") if "tests" not in path.parts)
+    return sorted(
+        [
+            *(path for path in sources if path.name not in left_out),
+            *ROOT.glob("crates/*/Cargo.toml"),
+            ROOT / "Cargo.toml",
+            ROOT / "Cargo.lock",
+            SCRIPTS / "pitb/optimizers.json",
+        ]
+    )
+
+
+def program(name):
+    """A built burn program."""
+    return TARGET / "release" / name
+
+
+def results(paths):
+    """Paths below the folder of results."""
+    return [f"results/{path}" for path in paths]
+
+
+def batch_digest(batch):
+    """Changes when a batch does, though not when its lines move in the file."""
+    return digest([batches.without_sources(batch)])
+
+
+def print_summary():
+    """The ledger's last word, where there is one."""
+    path = Path("results/ledger.summary")
+    if path.is_file():
+        print(path.read_text(encoding="utf-8").strip())
+
+
+CONFIG = read_config()
+PYTORCH_BATCHES = batches.pytorch_batches(CONFIG)
+BURN_BATCHES = {
+    program: batches.burn_batches(CONFIG, program) for program in CONFIG.programs("burn")
+}
+PAIR_BATCHES = batches.pair_batches(CONFIG)
+ALL_BATCHES = batches.all_batches(CONFIG)
+STEP_JSONS = results(
+    f"evidence/train-step/{run.id}.json"
+    for run in CONFIG.runs
+    if run.program == batches.TRAIN_STEP
+)

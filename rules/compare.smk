@@ -1,0 +1,27 @@
+# Takes: pairs of traces. Gives: a comparison of each, after a preflight on their initial states.
+
+for name, batch in PAIR_BATCHES.items():
+
+    rule:
+        name:
+            name.replace("-", "_traces_")
+        input:
+            script=script("compare_traces.py"),
+            batch=ancient(f"results/batches/{name}.json"),
+            traces=sorted(
+                {f"results/traces/{pair[side]}.parquet" for pair in batch["pairs"] for side in "ab"}
+            ),
+        output:
+            comparisons=results(comparison_path(pair["a"], pair["b"]) for pair in batch["pairs"]),
+            preflight=f"results/evidence/preflight/{name}.json",
+        log:
+            f"results/logs/{name}.log",
+        benchmark:
+            f"results/benchmarks/{name}.tsv"
+        params:
+            digest=batch_digest(batch),
+        message:
+            f"Comparing {len(batch['pairs'])} pairs of traces ({name})"
+        shell:
+            "{PYTHON:q} {input.script[0]:q} --batch {input.batch:q} --results results"
+            " --preflight {output.preflight:q} > {log:q} 2>&1"

@@ -1,0 +1,27 @@
+# Takes: comparisons, traces and evidence. Gives: each page's tables, in both languages and as CSV.
+
+for page_name, page in PAGES.items():
+
+    rule:
+        name:
+            f"make_tables_{page_name.replace('-', '_')}"
+        input:
+            script=script("make_tables.py"),
+            found=results(page.needs()),
+        output:
+            figures=f"results/tables/{page_name}/figures.csv",
+            tables=expand(
+                f"results/tables/{page_name}/{{table}}{{suffix}}",
+                table=page.tables,
+                suffix=(".md", ".zh.md", ".csv"),
+            ),
+        log:
+            f"results/logs/make_tables_{page_name}.log",
+        benchmark:
+            f"results/benchmarks/make_tables_{page_name}.tsv"
+        params:
+            page=page_name,
+        message:
+            f"Making the tables of {page_name}"
+        shell:
+            "{PYTHON:q} {input.script[0]:q} {params.page:q} --results results > {log:q} 2>&1"

@@ -1,0 +1,147 @@
+"""Set the project up: check Python and cargo, then fill .venv from requirements.lock.
+
+Needs nothing but the standard library, and says in one sentence what is missing before anything
+is downloaded. Runs on old versions of Python far enough to say that they are too old.
+"""
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PYTHON = (3, 11)
+CARGO = (1, 95)
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VENV = os.path.join(ROOT, ".venv")
+LOCK = os.path.join(ROOT, "requirements.lock")
+STAMP = os.path.join(VENV, "requirements.sha256")
+
+
+class SetupError(Exception):
+    """One sentence: what is missing and what would be right."""
+
+
+def text_of(version):
+    return ".".join(map(str, version))
+
+
+def check_python():
+    if sys.version_info[:2] < PYTHON:
+        raise SetupError(
+            "Python {} or newer is needed, and {} is {}; name another with make PYTHON=...".format(
+                text_of(PYTHON), sys.executable, text_of(sys.version_info[:2])
+            )
+        )
+
+
+def check_cargo():
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        raise SetupError(
+            "cargo {} or newer is needed and none is on the PATH; install Rust with rustup".format(
+                text_of(CARGO)
+            )
+        )
+    try:
+        ended = subprocess.run([cargo, "--version"], stdout=subprocess.PIPE, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SetupError("{} does not run: {}".format(cargo, error))
+    printed = ended.stdout.decode("utf-8", "replace").strip()
+    match = re.match(r"cargo (\d+)\.(\d+)", printed)
+    if match is None or (int(match.group(1)), int(match.group(2))) < CARGO:
+        raise SetupError(
+            "cargo {} or newer is needed, and {} is {!r}; update it with rustup update".format(
+                text_of(CARGO), cargo, printed
+            )
+        )
+
+
+def bin_path(name):
+    if os.name == "nt":
+        return os.path.join(VENV, "Scripts", name + ".exe")
+    return os.path.join(VENV, "bin", name)
+
+
+def lock_hash():
+    """Of what .venv is filled from and by: another lock or another Python means another .venv."""
+    digest = hashlib.sha256(sys.version.encode())
+    with open(LOCK, "rb") as file:
+        digest.update(file.read())
+    return digest.hexdigest()
+
+
+def is_filled():
+    try:
+        with open(STAMP) as file:
+            return file.read() == lock_hash() and os.path.exists(bin_path("python"))
+    except OSError:
+        return False
+
+
+def uv_requirement():
+    """The lines of requirements.lock that pin uv, hashes and all."""
+    with open(LOCK, encoding="utf-8") as file:
+        match = re.search(r"^uv==.*(?:\n    .*)*", file.read(), re.MULTILINE)
+    if match is None:
+        raise SetupError("requirements.lock pins no uv; restore it with git checkout")
+    return match.group(0)
+
+
+def run(*command):
+    try:
+        subprocess.run(command, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SetupError("the set-up stopped: {}".format(error))
+
+
+def fill():
+    if is_filled():
+        return
+    print("Setting up .venv (once; some gigabytes on Linux)", flush=True)
+    if os.path.isfile(STAMP):
+        os.remove(STAMP)
+    try:
+        import ensurepip  # noqa: F401
+    except ImportError:
+        raise SetupError(
+            "{} has no ensurepip; install your system's package for it, "
+            "such as python3-venv".format(sys.executable)
+        )
+    run(sys.executable, "-m", "venv", "--clear", VENV)
+    with tempfile.TemporaryDirectory() as folder:
+        requirement = os.path.join(folder, "uv.txt")
+        with open(requirement, "w", encoding="utf-8") as file:
+            file.write(uv_requirement())
+        pip = [bin_path("python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
+        run(*pip, "-r", requirement)
+    uv = [bin_path("uv"), "pip", "install", "--require-hashes", "--python", bin_path("python")]
+    run(*uv, "-r", LOCK)
+    with open(STAMP, "w") as file:
+        file.write(lock_hash())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", choices=["python", "cargo"], help="only check for this one")
+    arguments = parser.parse_args()
+    try:
+        if arguments.check != "cargo":
+            check_python()
+        if arguments.check != "python":
+            check_cargo()
+        if arguments.check is None:
+            fill()
+    except SetupError as error:
+        print("error: {}".format(error), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""Compare a batch of pairs of traces, each after a preflight on what its runs start from."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from pitb import compare, trace
+from pitb.compare import Comparison, NotComparable
+from pitb.errors import run_main
+from pitb.files import read_json, write_json
+from pitb.results import comparison_path, pair_name, trace_path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batch", type=Path, required=True, help="JSON file that lists the pairs")
+    parser.add_argument("--results", type=Path, required=True, help="folder of results")
+    parser.add_argument("--preflight", type=Path, required=True, help="JSON file to write")
+    arguments = parser.parse_args()
+    preflight: dict[str, Any] = {}
+    for pair in read_json(arguments.batch)["pairs"]:
+        comparison = compare_pair(pair, arguments.results)
+        compare.write(comparison, arguments.results / comparison_path(pair["a"], pair["b"]))
+        print(f"{pair_name(pair['a'], pair['b'])}: {comparison.error or comparison.verdict}")
+        preflight[pair_name(pair["a"], pair["b"])] = comparison.initial_state
+    write_json(arguments.preflight, preflight)
+
+
+def compare_pair(pair: dict[str, Any], results: Path) -> Comparison:
+    """The comparison of a pair; where there is no comparing, one that holds the reason."""
+    a, b = (trace.read(results / trace_path(pair[side])) for side in ("a", "b"))
+    quantities, tolerance = pair["quantities"], pair["tolerance"]
+    try:
+        return compare.compare(a, b, tolerance, quantities, pair["initial_state_may_differ"])
+    except NotComparable as error:
+        return Comparison(
+            a.run,
+            b.run,
+            tolerance,
+            quantities,
+            initial_state=compare.preflight(a, b, pair["initial_state_may_differ"]),
+            error=str(error),
+        )
+
+
+if __name__ == "__main__":
+    run_main(main)

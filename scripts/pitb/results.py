@@ -1,0 +1,26 @@
+"""Where things stand below the folder of results."""
+
+
+def pair_name(a: str, b: str) -> str:
+    """The name of the comparison of two runs, ``<side>.<name>--<side>.<name>``."""
+    return f"{a}--{b}".replace("/", ".")
+
+
+def trace_path(run: str) -> str:
+    """Of a run's trace."""
+    return f"traces/{run}.parquet"
+
+
+def comparison_path(a: str, b: str) -> str:
+    """Of a comparison of two runs."""
+    return f"comparisons/{pair_name(a, b)}.parquet"
+
+
+def evidence_path(name: str) -> str:
+    """Of a piece of evidence, what a page shows that is no trace."""
+    return f"evidence/{name}.json"
+
+
+def step_json_path(run: str) -> str:
+    """Of the JSON of a train-step run."""
+    return evidence_path(f"train-step/{run}")

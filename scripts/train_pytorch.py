@@ -1,0 +1,39 @@
+"""Train a batch of runs on PyTorch's side and record the evidence that the batch asks for."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from pitb.errors import run_main
+from pitb.files import read_json, write_json
+from pitb.results import evidence_path, step_json_path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batch", type=Path, required=True, help="JSON file that lists the runs")
+    parser.add_argument("--results", type=Path, required=True, help="folder of results")
+    arguments = parser.parse_args()
+    batch = read_json(arguments.batch)
+
+    # Takes seconds, so only once the arguments are known to be right.
+    import torch
+
+    from pitb import moves, pytorch, trace
+    from pitb.batches import TRAIN_STEP
+
+    torch.set_num_threads(batch["threads"])
+    evidence = {"defaults/pytorch": pytorch.defaults, "moves/pytorch": moves.moves}
+
+    def write_step(spec: dict[str, Any], recorded: trace.Trace) -> None:
+        if spec["program"] == TRAIN_STEP:
+            path = arguments.results / step_json_path(spec["id"])
+            write_json(path, pytorch.step_json(recorded))
+
+    pytorch.train_all(batch["runs"], arguments.results / "traces", write_step)
+    for name in batch["evidence"]:
+        write_json(arguments.results / evidence_path(name), evidence[name]())
+
+
+if __name__ == "__main__":
+    run_main(main)
