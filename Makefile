@@ -7,14 +7,14 @@ SNAKEMAKE := $(VENV)/python -m snakemake --cores all
 .PHONY: all setup resume test check format lock bench clean help
 
 all: setup ## Build, train, compare, and judge every published figure
-	@$(SNAKEMAKE) && { tail -n 1 results/ledger.summary; }
+	@$(SNAKEMAKE) --no-hooks && cat results/ledger.summary
 
 setup:
 	@$(PYTHON) scripts/bootstrap.py
 
 resume: setup ## Go on after a run was killed
 	@$(SNAKEMAKE) --unlock
-	@$(SNAKEMAKE) --rerun-incomplete
+	@$(SNAKEMAKE) --no-hooks --rerun-incomplete && cat results/ledger.summary
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile

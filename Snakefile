@@ -34,7 +34,3 @@ include: "rules/ledger.smk"
 
 onsuccess:
     print_summary()
-
-
-onerror:
-    print_summary()

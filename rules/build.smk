@@ -19,7 +19,7 @@ rule build_programs:
         "Building the burn programs (the first time takes minutes)"
     # cargo leaves alone what it finds unchanged; touch says that this was looked at.
     shell:
-        "({PYTHON:q} {params.check:q} --check cargo &&"
+        "(python {params.check:q} --check cargo &&"
         " cargo build --release --locked --workspace --jobs {threads}"
         " --manifest-path {params.manifest:q} --target-dir {params.target:q} &&"
         " touch {output.programs:q}) 2>&1 | tee {log:q} >&2"

@@ -1,6 +1,7 @@
 # Takes: the configuration. Gives: the batches, and the helper functions of all rules.
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from pitb.errors import PitbError
 from pitb.pages import PAGES
 from pitb.results import comparison_path, evidence_path
 
-# The interpreter of this environment, also where it is not on the PATH.
-PYTHON = sys.executable
+# `python` in a shell command is this environment's, also where the environment is not activated.
+shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+
 TARGET = ROOT / "target"
 PROGRAMS = ("train-step", "optdef", "clip", "moves", "discard")
 
@@ -55,7 +57,9 @@ def script(name):
 def rust_sources():
     """What the build depends on; the two probes that it leaves out are inputs of their own rule."""
     left_out = {"noassign.rs", "must_use.rs"}
-    sources = (path for path in ROOT.glob("crates/**/*.rs") if "tests" not in path.parts)
+    sources = (
+        path for path in ROOT.glob("crates/**/*.rs") if "tests" not in path.parts
+    )
     return sorted(
         [
             *(path for path in sources if path.name not in left_out),
@@ -92,7 +96,8 @@ def print_summary():
 CONFIG = read_config()
 PYTORCH_BATCHES = batches.pytorch_batches(CONFIG)
 BURN_BATCHES = {
-    program: batches.burn_batches(CONFIG, program) for program in CONFIG.programs("burn")
+    program: batches.burn_batches(CONFIG, program)
+    for program in CONFIG.programs("burn")
 }
 PAIR_BATCHES = batches.pair_batches(CONFIG)
 ALL_BATCHES = batches.all_batches(CONFIG)

@@ -9,10 +9,16 @@ for name, batch in PAIR_BATCHES.items():
             script=script("compare_traces.py"),
             batch=ancient(f"results/batches/{name}.json"),
             traces=sorted(
-                {f"results/traces/{pair[side]}.parquet" for pair in batch["pairs"] for side in "ab"}
+                {
+                    f"results/traces/{pair[side]}.parquet"
+                    for pair in batch["pairs"]
+                    for side in "ab"
+                }
             ),
         output:
-            comparisons=results(comparison_path(pair["a"], pair["b"]) for pair in batch["pairs"]),
+            comparisons=results(
+                comparison_path(pair["a"], pair["b"]) for pair in batch["pairs"]
+            ),
             preflight=f"results/evidence/preflight/{name}.json",
         log:
             f"results/logs/{name}.log",
@@ -23,5 +29,5 @@ for name, batch in PAIR_BATCHES.items():
         message:
             f"Comparing {len(batch['pairs'])} pairs of traces ({name})"
         shell:
-            "{PYTHON:q} {input.script[0]:q} --batch {input.batch:q} --results results"
+            "python {input.script[0]:q} --batch {input.batch:q} --results results"
             " --preflight {output.preflight:q} > {log:q} 2>&1"

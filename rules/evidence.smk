@@ -29,14 +29,17 @@ rule record_moves:
     message:
         "Following the tensors of one step on burn's side"
     shell:
-        "{PYTHON:q} {input.script[0]:q} --program {input.program:q} --out {output.moves:q}"
+        "python {input.script[0]:q} --program {input.program:q} --out {output.moves:q}"
         " > {log:q} 2>&1"
 
 
 rule probe_compiler:
     input:
         script=script("probe_compiler.py"),
-        probes=[ROOT / f"crates/train-one/src/bin/{name}.rs" for name in ("noassign", "must_use")],
+        probes=[
+            ROOT / f"crates/train-one/src/bin/{name}.rs"
+            for name in ("noassign", "must_use")
+        ],
         program=program("discard"),
     output:
         noassign="results/evidence/noassign.json",
@@ -52,6 +55,6 @@ rule probe_compiler:
     message:
         "Asking the compiler about steps that are not assigned, dropped, or marked"
     shell:
-        "{PYTHON:q} {input.script[0]:q} --root {params.root:q} --target-dir {params.target:q}"
+        "python {input.script[0]:q} --root {params.root:q} --target-dir {params.target:q}"
         " --noassign {output.noassign:q} --discard {output.discard:q}"
         " --must-use {output.must_use:q} > {log:q} 2>&1"

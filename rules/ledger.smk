@@ -18,7 +18,7 @@ rule make_ledger:
     message:
         "Judging every published figure"
     shell:
-        "{PYTHON:q} {input.script[0]:q} --published {input.published:q}"
+        "python {input.script[0]:q} --published {input.published:q}"
         " --figures {input.figures:q} --out results/ledger > {log:q} 2>&1"
 
 
@@ -37,4 +37,4 @@ rule check_ledger:
     message:
         "Checking that every published figure was reproduced"
     shell:
-        "{PYTHON:q} {input.script[0]:q} {input.ledger:q} --out {output.ok:q} > {log:q} 2>&1"
+        "python {input.script[0]:q} {input.ledger:q} --out {output.ok:q} > {log:q} 2>&1"

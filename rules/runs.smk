@@ -19,7 +19,7 @@ rule resolve_runs:
     message:
         "Resolving the configuration into batches"
     shell:
-        "{PYTHON:q} {input.script[0]:q} --config {input.config:q} --schema {input.schema:q}"
+        "python {input.script[0]:q} --config {input.config:q} --schema {input.schema:q}"
         " --overrides {params.overrides:q} --out results/batches > {log:q} 2>&1"
 
 
@@ -42,7 +42,7 @@ for name, batch in PYTORCH_BATCHES.items():
         message:
             f"Training {len(batch['runs'])} runs on PyTorch's side ({name})"
         shell:
-            "{PYTHON:q} {input.script[0]:q} --batch {input.batch:q} --results results"
+            "python {input.script[0]:q} --batch {input.batch:q} --results results"
             " > {log:q} 2>&1"
 
 

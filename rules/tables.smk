@@ -24,4 +24,4 @@ for page_name, page in PAGES.items():
         message:
             f"Making the tables of {page_name}"
         shell:
-            "{PYTHON:q} {input.script[0]:q} {params.page:q} --results results > {log:q} 2>&1"
+            "python {input.script[0]:q} {params.page:q} --results results > {log:q} 2>&1"

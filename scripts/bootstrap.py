@@ -118,7 +118,9 @@ def fill():
             file.write(uv_requirement())
         pip = [bin_path("python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
         run(*pip, "-r", requirement)
-    uv = [bin_path("uv"), "pip", "install", "--require-hashes", "--python", bin_path("python")]
+    # Compiled once here, or every process would compile what it imports where bytecode is not kept.
+    uv = [bin_path("uv"), "pip", "install", "--require-hashes", "--compile-bytecode"]
+    uv += ["--python", bin_path("python")]
     run(*uv, "-r", LOCK)
     with open(STAMP, "w") as file:
         file.write(lock_hash())

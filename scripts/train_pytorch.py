@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from pitb import page_json
+from pitb.batches import TRAIN_STEP
 from pitb.errors import run_main
 from pitb.files import read_json, write_json
 from pitb.results import evidence_path, step_json_path
@@ -18,9 +20,7 @@ def main() -> None:
 
     # Takes seconds, so only once the arguments are known to be right.
     import torch
-
     from pitb import moves, pytorch, trace
-    from pitb.batches import TRAIN_STEP
 
     torch.set_num_threads(batch["threads"])
     evidence = {"defaults/pytorch": pytorch.defaults, "moves/pytorch": moves.moves}
@@ -28,7 +28,7 @@ def main() -> None:
     def write_step(spec: dict[str, Any], recorded: trace.Trace) -> None:
         if spec["program"] == TRAIN_STEP:
             path = arguments.results / step_json_path(spec["id"])
-            write_json(path, pytorch.step_json(recorded))
+            write_json(path, page_json.step_json(recorded))
 
     pytorch.train_all(batch["runs"], arguments.results / "traces", write_step)
     for name in batch["evidence"]:

@@ -15,7 +15,7 @@ Batch = dict[str, Any]
 
 
 def pytorch_batches(config: Config) -> dict[str, Batch]:
-    """One for each process of PyTorch, all programs together, since starting torch is what costs."""
+    """One for each process of PyTorch, for all programs, since starting torch is what costs."""
     batches: dict[str, Batch] = {}
     for number, runs in config.batches("pytorch").items():
         batches[f"pytorch-{number}"] = {

@@ -121,7 +121,9 @@ def must_use(built: Build) -> dict[str, Any]:
         elif code is not None:
             raise PitbError(f"the probe must_use has another warning: {warning['message']}")
     if not found["control"]:
-        raise PitbError("the control of the probe must_use does not warn, so the probe says nothing")
+        raise PitbError(
+            "the control of the probe must_use does not warn, so the probe says nothing"
+        )
     return {"probe_warns": found["probe"], "control_warns": found["control"]}
 
 

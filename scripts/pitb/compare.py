@@ -21,8 +21,6 @@ from pitb.trace import Entry, Key, Trace
 OK, MISMATCH, ERROR = "OK", "MISMATCH", "error"
 EXIT_CODES = {OK: 0, MISMATCH: 1, ERROR: 2}
 """Of `scripts/compare.py`, by verdict."""
-DEFAULT_TOLERANCE = 1e-6
-"""The pages' tolerance, for files that no configuration speaks of."""
 ONE_STEP_QUANTITIES = ("logits", "loss", "grad", "param")
 """What the pages compare of a single step, for files that no configuration speaks of."""
 LONG_QUANTITIES = ("loss", "param")
@@ -123,7 +121,7 @@ class Comparison:
 
 
 def hashes(run: Trace) -> dict[str, str]:
-    """SHA-256 of every input and initial parameter, over shape, dtype and the bits of the values."""
+    """SHA-256 of every input and initial parameter: of its shape, dtype and bits."""
     found = {}
     for quantity in INITIAL:
         for entry in run.select(0, quantity):
@@ -321,10 +319,7 @@ def _count_rest(comparison: Comparison, a: Trace, b: Trace) -> None:
 
 _ROW_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string()}
 ROW_SCHEMA = pa.schema(
-    [
-        pa.field(name, _ROW_TYPES[kind], nullable=False)
-        for name, kind in Row.__annotations__.items()
-    ]
+    [pa.field(name, _ROW_TYPES[kind], nullable=False) for name, kind in Row.__annotations__.items()]
 )
 
 
@@ -339,9 +334,7 @@ def write(comparison: Comparison, path: Path) -> None:
     table = pa.Table.from_pylist([asdict(row) for row in comparison.rows], schema=ROW_SCHEMA)
     with (
         replacing(path) as temporary,
-        pq.ParquetWriter(
-            temporary, ROW_SCHEMA, compression="none", store_schema=False
-        ) as writer,
+        pq.ParquetWriter(temporary, ROW_SCHEMA, compression="none", store_schema=False) as writer,
     ):
         writer.write_table(table)
         writer.add_key_value_metadata({trace.METADATA_KEY: text.encode()})
@@ -410,7 +403,7 @@ def _numbers(value: Any, name: str, path: Path) -> Array:
 def compare_files(
     path_a: Path,
     path_b: Path,
-    tolerance: float = DEFAULT_TOLERANCE,
+    tolerance: float,
     quantities: Sequence[str] | None = None,
 ) -> Comparison:
     """Compare two files, traces or JSON, whichever both of them are.
@@ -462,9 +455,7 @@ def step_lines(comparison: Comparison) -> list[str]:
     for step in comparison.steps():
         (loss,) = comparison.at(step, "loss")
         largest = comparison.max_abs(step, "param")
-        lines.append(
-            f"{step:>4}  {loss.a:.8f}  {loss.b:.8f}  {loss.max_abs:.2e}  {largest:>11.2e}"
-        )
+        lines.append(f"{step:>4}  {loss.a:.8f}  {loss.b:.8f}  {loss.max_abs:.2e}  {largest:>11.2e}")
     return lines
 
 

@@ -207,7 +207,8 @@ def _sentence(error: ValidationError, path: strict_yaml.Path_) -> str:
             allowed = ", ".join(map(str, error.validator_value))
             return f"{name} is {_shown(found)}; allowed: {allowed} (nearest: {near})"
         case "pattern":
-            return f"{name}: {_shown(found)} is not a valid name; it must match {error.validator_value}"
+            pattern = error.validator_value
+            return f"{name}: {_shown(found)} is not a valid name; it must match {pattern}"
         case _:
             return f"{name}: {error.message}"
 

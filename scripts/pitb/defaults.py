@@ -112,7 +112,9 @@ def pytorch_default(defaults: dict[str, Any], item: Hyperparameter) -> Any:
     return value[int(index)] if index else value
 
 
-def burn_default(burn: dict[str, Any], optimizer: Optimizer, item: Hyperparameter) -> tuple[str, str]:
+def burn_default(
+    burn: dict[str, Any], optimizer: Optimizer, item: Hyperparameter
+) -> tuple[str, str]:
     """The configuration that holds the default of one hyper-parameter, and its text there."""
     first, _, rest = item.burn.partition(".")
     source, field = (item.when, rest) if item.when else (optimizer.burn_config, first)

@@ -21,7 +21,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
 
 
 def run_main(main: Callable[[], int | None]) -> None:
-    """Run a script's ``main`` and exit with its code; a `PitbError` becomes a sentence and code 2."""
+    """Run a script's ``main`` and exit with its code; a `PitbError` is a sentence and code 2."""
     try:
         code = main() or 0
         sys.stdout.flush()

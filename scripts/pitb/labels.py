@@ -12,9 +12,7 @@ def _both(en: str, zh: str) -> Text:
 
 TITLES: dict[str, Text] = {
     "train-step": _both("One SGD step, number by number", "一步 SGD，逐个数对照"),
-    "f32-inputs": _both(
-        "Inputs computed in f32 on the burn side", "burn 侧的输入在 f32 里计算"
-    ),
+    "f32-inputs": _both("Inputs computed in f32 on the burn side", "burn 侧的输入在 f32 里计算"),
     "moves": _both("Where the tensors of one step go", "一步之中各个张量的去向"),
     "wrong-model": _both("A step on the wrong model", "拿错模型的一步"),
     "noassign": _both("The result of step is not assigned", "没有接住 step 的返回值"),
@@ -37,7 +35,9 @@ TITLES: dict[str, Text] = {
     "clip-pytorch-global-burn-global": _both(
         "Clipping: the global norm on both sides", "裁剪：两边都用全局范数"
     ),
-    "aligned": _both("PyTorch's defaults written out on the burn side", "burn 侧写明 PyTorch 的默认值"),
+    "aligned": _both(
+        "PyTorch's defaults written out on the burn side", "burn 侧写明 PyTorch 的默认值"
+    ),
 }
 
 NOTES: dict[str, Text] = {
@@ -56,7 +56,8 @@ NOTES: dict[str, Text] = {
     "discard": _both(
         "The program compiles without a warning, and the updated model is lost. The control is a "
         "method marked `#[must_use]`, dropped in the same way.",
-        "程序编译时没有警告，更新后的模型却丢了。对照是一个标了 `#[must_use]` 的方法，同样不接返回值。",
+        "程序编译时没有警告，更新后的模型却丢了。"
+        "对照是一个标了 `#[must_use]` 的方法，同样不接返回值。",
     ),
     "defaults": _both(
         "PyTorch's from `opt.defaults` of each run, burn's from the `Debug` output of each "
@@ -129,21 +130,15 @@ COLUMNS: dict[str, Text] = {
     "loss_burn": _both("loss, burn", "burn 的 loss"),
     "|dloss|": _both("loss difference", "loss 差"),
     "max|dparam|": _both("largest parameter difference", "参数最大差"),
-    "step 1 max|dparam|": _both(
-        "step 1, largest parameter difference", "第 1 步参数最大差"
-    ),
-    "step 10 max|dparam|": _both(
-        "step 10, largest parameter difference", "第 10 步参数最大差"
-    ),
+    "step 1 max|dparam|": _both("step 1, largest parameter difference", "第 1 步参数最大差"),
+    "step 10 max|dparam|": _both("step 10, largest parameter difference", "第 10 步参数最大差"),
     "step 10 |dloss|": _both("step 10, loss difference", "第 10 步 loss 差"),
     "steps at which loss_burn rises": _both(
         "steps at which burn's loss rises", "burn 的 loss 回升的步"
     ),
     "growth per step after step 2": _both("growth per step after step 2", "第 2 步之后每步的增长"),
     "range": _both("range", "范围"),
-    "step at which the two sides split": _both(
-        "step at which the two sides split", "两边分开的步"
-    ),
+    "step at which the two sides split": _both("step at which the two sides split", "两边分开的步"),
     "parameters": _both("parameters", "参数个数"),
     "total norm": _both("total norm", "总范数"),
     "worst over 10 steps (loss or parameter)": _both(

@@ -210,9 +210,6 @@ def summary(rows: list[Judged]) -> str:
     return f"ledger: {len(rows)} published figures: {parts}"
 
 
-
-
-
 def failures(rows: list[Judged]) -> list[Judged]:
     """The rows that do not agree."""
     return [row for row in rows if row.status != AGREES]
@@ -244,7 +241,9 @@ def read(csv_path: Path) -> list[Judged]:
     try:
         return [Judged(**row) for row in reader]
     except TypeError:
-        raise PitbError(f"{csv_path} is no ledger: its columns must be {', '.join(FIELDS)}") from None
+        raise PitbError(
+            f"{csv_path} is no ledger: its columns must be {', '.join(FIELDS)}"
+        ) from None
 
 
 def markdown(rows: list[Judged]) -> str:

@@ -82,42 +82,6 @@ def defaults() -> dict[str, Any]:
     return found
 
 
-def step_json(recorded: trace.Trace) -> dict[str, Any]:
-    """The first step in the structure that both sides share, values as nested lists."""
-
-    def nested(entry: trace.Entry) -> Any:
-        return recorded.of(entry).reshape(entry.shape).tolist()
-
-    def by_tensor(quantity: str) -> dict[str, Any]:
-        return {entry.tensor: nested(entry) for entry in recorded.select(1, quantity)}
-
-    (logits,) = recorded.select(1, "logits")
-    return {
-        "logits": nested(logits),
-        "loss": float(recorded.find(1, "loss")[0]),
-        "grads": by_tensor("grad"),
-        "params_after": by_tensor("param"),
-        "loss_after": float(recorded.find(2, "loss")[0]),
-    }
-
-
-def steps_json(recorded: trace.Trace) -> dict[str, Any]:
-    """The loss before and the parameters after each update, values as nested lists."""
-    steps = int(recorded.configuration["steps"])
-    return {
-        "steps": [
-            {
-                "loss": float(recorded.find(step, "loss")[0]),
-                "params_after": {
-                    entry.tensor: recorded.of(entry).reshape(entry.shape).tolist()
-                    for entry in recorded.select(step, "param")
-                },
-            }
-            for step in range(1, steps + 1)
-        ]
-    }
-
-
 def _optimizer(spec: Spec, parameters: Any) -> torch.optim.Optimizer:
     where = f"{spec['source']}: run {spec['id']}" if "source" in spec else f"run {spec['id']}"
     name = spec["optimizer"]
@@ -181,9 +145,7 @@ def _clip(
         recorder.add(step, "grad_norm", norm.item(), "float32", name)
 
 
-def _add_all(
-    recorder: trace.Recorder, step: int, quantity: str, tensors: dict[str, Any]
-) -> None:
+def _add_all(recorder: trace.Recorder, step: int, quantity: str, tensors: dict[str, Any]) -> None:
     for name, tensor in tensors.items():
         recorder.add(step, quantity, tensor.detach().numpy(), "float32", name)
 
@@ -206,9 +168,7 @@ def _add_states(
             recorder.add(step, f"state.{state}", array, str(array.dtype), name)
 
 
-def _metadata(
-    spec: Spec, model: nn.Module, optimizer: torch.optim.Optimizer
-) -> dict[str, Any]:
+def _metadata(spec: Spec, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     named = dict(model.named_parameters())
     options = {key: value for key, value in _plain(optimizer.defaults).items() if key != "lr"}
     return {
@@ -248,4 +208,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.tolist()
     return value
-

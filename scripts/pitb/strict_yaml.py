@@ -23,7 +23,9 @@ MAX_DEPTH = 50
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 _DIGIT = re.compile(r"[0-9]")
-_ALMOST_NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?|[-+]?0[xob][0-9a-fA-F_]+")
+_ALMOST_NUMBER = re.compile(
+    r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?|[-+]?0[xob][0-9a-fA-F_]+"
+)
 _WORDS: dict[str, Any] = {"null": None, "~": None, "": None, "true": True, "false": False}
 
 

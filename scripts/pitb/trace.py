@@ -128,6 +128,7 @@ class Recorder:
     """Collects a trace entry by entry, in the order in which it will be written."""
 
     def __init__(self) -> None:
+        """Start with nothing."""
         self._entries: list[Entry] = []
         self._values: list[NDArray[np.float64]] = []
         self._rows = 0

@@ -73,8 +73,14 @@ impl Spec {
 
     /// The optimizer that it asks for.
     pub fn configured(&self) -> Result<Configured> {
-        if self.id.trim_start_matches("burn/").is_empty() || !self.id.starts_with("burn/") {
-            bail!("run id {:?} is not of the form burn/<name>", self.id);
+        // The name becomes that of a file.
+        let name = self.id.strip_prefix("burn/").unwrap_or_default();
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        if name.is_empty() || !name.chars().all(fits) {
+            bail!(
+                "run id {:?} is not of the form burn/<name>, of letters, digits, - and _",
+                self.id
+            );
         }
         if !self.lr.is_finite() {
             bail!("lr of run {} is {}, not a finite number", self.id, self.lr);

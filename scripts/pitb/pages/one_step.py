@@ -8,6 +8,7 @@ from pitb.pages.sources import Sources, add_row, add_verdict
 from pitb.results import trace_path
 from pitb.tables import Table
 
+
 def train_step(found: Sources) -> Table:
     """Logits, loss, gradients, parameters and loss after the step, each compared."""
     table = Table("train-step")

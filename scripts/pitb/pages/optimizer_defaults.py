@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import pairwise
 
 from pitb import a1, compare, defaults
 from pitb.compare import Comparison
@@ -92,9 +93,7 @@ def steps(found: Sources, name: str) -> Table:
     losses = [comparison.at(step, "loss")[0].b for step in comparison.steps()]
     rises = [
         str(step)
-        for step, before, loss in zip(
-            comparison.steps()[1:], losses[:-1], losses[1:], strict=True
-        )
+        for step, (before, loss) in zip(comparison.steps()[1:], pairwise(losses), strict=True)
         if loss > before
     ]
     table.add(SUMMARY, "steps at which loss_burn rises", ", ".join(rises) or "none", evidence)
@@ -102,7 +101,7 @@ def steps(found: Sources, name: str) -> Table:
     table.add(SUMMARY, "step at which the two sides split", split, evidence)
     if split == 2:
         largest = [comparison.max_abs(step, "param") for step in comparison.steps()]
-        growth = [after - before for before, after in zip(largest[1:-1], largest[2:], strict=True)]
+        growth = [after - before for before, after in pairwise(largest[1:])]
         low, high = min(growth), max(growth)
         row, column = f"growth per step after step {split}", "range"
         table.add(row, column, _range(low, high), evidence, f"{low:.2e} to {high:.2e}")

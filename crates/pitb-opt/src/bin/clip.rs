@@ -8,8 +8,8 @@ use clap::{Parser, ValueEnum};
 use pitb_core::a1::Arithmetic;
 use pitb_core::cli::{self, Batch, tensors_of};
 use pitb_core::run::{Clip, Scope, Spec, train_all};
-use pitb_core::trace::{Trace, write_json};
-use serde_json::{Map, Value, json};
+use pitb_core::trace::write_json;
+use serde_json::{Map, json};
 
 /// One plain SGD step of A1 with clipped gradients
 #[derive(Parser)]
@@ -80,25 +80,12 @@ fn run(arguments: &Arguments) -> Result<()> {
         source: None,
     };
     let trace = cli::train_one(&spec, arguments.trace.as_deref())?;
-    let json = clip_json(&trace);
-    if let Some(total) = json.get("total_norm") {
-        println!("total norm: {total}");
+    let json = tensors_of(&trace, 1, "param");
+    if let Some(entry) = trace.find(1, "grad_norm", "") {
+        println!("total norm: {}", trace.values(entry)[0]);
     }
     match &arguments.json {
         Some(path) => write_json(path, &json),
-        None => {
-            println!("{}", serde_json::to_string_pretty(&json)?);
-            Ok(())
-        }
+        None => Ok(()),
     }
-}
-
-/// The total norm, where the program computed one, and the parameters after the step.
-fn clip_json(trace: &Trace) -> Value {
-    let mut json = Map::new();
-    if let Some(entry) = trace.find(1, "grad_norm", "") {
-        json.insert("total_norm".to_string(), json!(trace.values(entry)[0]));
-    }
-    json.insert("params_after".to_string(), tensors_of(trace, 1, "param"));
-    Value::Object(json)
 }

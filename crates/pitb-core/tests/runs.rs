@@ -1,0 +1,193 @@
+//! Runs from their specification to their trace.
+
+use std::path::{Path, PathBuf};
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use pitb_core::optimizers;
+use pitb_core::run::{Spec, read_specs, train, train_all};
+use serde_json::{Value, json};
+
+fn spec(value: Value) -> Spec {
+    serde_json::from_value(value).expect("a valid specification")
+}
+
+fn simple(optimizer: &str) -> Spec {
+    spec(
+        json!({"id": format!("burn/{}", optimizer.to_lowercase()), "optimizer": optimizer, "lr": 0.01, "steps": 3}),
+    )
+}
+
+/// A folder of this test's own, empty.
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
+fn metadata(path: &Path) -> (Value, i64) {
+    let file = std::fs::File::open(path).expect("the trace was written");
+    let reader = SerializedFileReader::new(file).expect("a Parquet file");
+    let metadata = reader.metadata().file_metadata();
+    let pairs = metadata.key_value_metadata().expect("key-value metadata");
+    let pair = pairs
+        .iter()
+        .find(|pair| pair.key == "pitb")
+        .expect("the key pitb");
+    let text = pair.value.as_deref().expect("a value");
+    (
+        serde_json::from_str(text).expect("JSON"),
+        metadata.num_rows(),
+    )
+}
+
+#[test]
+fn every_optimizer_but_muon_trains_a1() {
+    for name in optimizers::names() {
+        let run = train(&simple(name)).expect(name);
+        // Newton-Schulz wants matrices, and A1 has biases.
+        assert_eq!(
+            run.error.is_some(),
+            name == "Muon",
+            "{name}: {:?}",
+            run.error
+        );
+    }
+}
+
+#[test]
+fn a_run_that_panics_leaves_a_trace_and_the_others_go_on() {
+    let folder = folder("panics");
+    let specs = [simple("Muon"), simple("Sgd")];
+    train_all(&specs, &folder, |_, _| Ok(())).unwrap();
+    let (muon, rows) = metadata(&folder.join("burn/muon.parquet"));
+    assert!(muon["error"].as_str().unwrap().contains("2D"), "{muon}");
+    assert!(rows > 0);
+    let contents = muon["contents"].as_array().unwrap();
+    let has = |step, quantity| {
+        contents
+            .iter()
+            .any(|e| e["step"] == step && e["quantity"] == quantity)
+    };
+    assert!(has(1, "grad") && !has(1, "param"));
+    let (sgd, _) = metadata(&folder.join("burn/sgd.parquet"));
+    assert!(sgd.get("error").is_none());
+}
+
+#[test]
+fn the_same_run_gives_the_same_bytes() {
+    let [a, b] = ["first", "second"].map(folder);
+    for folder in [&a, &b] {
+        train_all(&[simple("AdamW")], folder, |_, _| Ok(())).unwrap();
+    }
+    let read = |folder: &Path| std::fs::read(folder.join("burn/adamw.parquet")).unwrap();
+    assert!(read(&a) == read(&b));
+}
+
+#[test]
+fn nothing_is_trained_where_one_specification_is_wrong() {
+    let folder = folder("wrong");
+    let wrong = spec(
+        json!({"id": "burn/wrong", "optimizer": "Sgd", "lr": 0.1, "steps": 1,
+        "options": {"momentun": {}}, "source": "config.yaml, line 7"}),
+    );
+    let error = train_all(&[simple("Sgd"), wrong], &folder, |_, _| Ok(())).unwrap_err();
+    let message = format!("{error:#}");
+    assert!(
+        message.starts_with("config.yaml, line 7: run burn/wrong"),
+        "{message}"
+    );
+    assert!(message.contains("nearest is \"momentum\""), "{message}");
+    assert!(!folder.exists());
+}
+
+#[test]
+fn the_observed_run_moves_as_the_bare_one() {
+    use burn::optim::{AdamWConfig, GradientsParams};
+    use pitb_core::a1::{self, Arithmetic, Problem};
+    use pitb_core::layout;
+
+    let device = a1::device();
+    let problem = Problem::new(&device, Arithmetic::Float64);
+    let mut model = a1::model(&device, Arithmetic::Float64);
+    let mut optimizer = AdamWConfig::new().init();
+    for _ in 0..3 {
+        let (_, loss) = problem.forward(&model);
+        let grads = GradientsParams::from_grads(loss.backward(), &model);
+        model = optimizer.step(0.01, model, grads);
+    }
+    let run = train(&simple("AdamW")).unwrap();
+    for parameter in layout::parameters(&model) {
+        let entry = run.trace.find(3, "param", &parameter.name).unwrap();
+        assert_eq!(run.trace.values(entry), parameter.values);
+    }
+}
+
+#[test]
+fn states_bear_pytorch_names_and_layout() {
+    let run = train(&simple("AdamW")).unwrap();
+    let entry = run.trace.find(1, "state.exp_avg", "fc1.weight").unwrap();
+    assert_eq!(entry.shape, [8, 4]);
+    let moment = run.trace.values(entry);
+    let grad = run
+        .trace
+        .values(run.trace.find(1, "grad", "fc1.weight").unwrap());
+    for (moment, grad) in moment.iter().zip(grad) {
+        assert!(
+            (moment - 0.1 * grad).abs() <= 1e-6 * grad.abs(),
+            "{moment} {grad}"
+        );
+    }
+    let step = run.trace.find(3, "state.step", "fc2.bias").unwrap();
+    assert_eq!(run.trace.values(step), [3.0]);
+}
+
+#[test]
+fn clipped_gradients_are_recorded_where_something_clips() {
+    let clipping = json!({"gradient_clipping": {"Norm": 0.1}});
+    let burn = spec(
+        json!({"id": "burn/a", "optimizer": "Sgd", "lr": 0.1, "steps": 1, "options": clipping}),
+    );
+    let clip = json!({"scope": "global", "max_norm": 0.1});
+    let ours =
+        spec(json!({"id": "burn/b", "optimizer": "Sgd", "lr": 0.1, "steps": 1, "clip": clip}));
+    for (spec, norm) in [(burn, false), (ours, true), (simple("Sgd"), false)] {
+        let trace = train(&spec).unwrap().trace;
+        let clips = spec.id != "burn/sgd";
+        assert_eq!(
+            trace.find(1, "clipped_grad", "fc1.weight").is_some(),
+            clips,
+            "{}",
+            spec.id
+        );
+        assert_eq!(
+            trace.find(1, "grad_norm", "").is_some(),
+            norm,
+            "{}",
+            spec.id
+        );
+    }
+}
+
+#[test]
+fn malformed_specifications_are_refused() {
+    let folder = folder("malformed");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("runs.json");
+    for text in [
+        "",
+        "{",
+        "[]",
+        r#"{"runs": [{"id": "burn/a"}]}"#,
+        r#"{"runs": [{"id": "burn/a", "optimizer": "Sgd", "lr": 0.1, "steps": -1}]}"#,
+        r#"{"runs": [{"id": "burn/a", "optimizer": "Sgd", "lr": 0.1, "steps": 1, "epochs": 2}]}"#,
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let message = format!("{:#}", read_specs(&path).unwrap_err());
+        assert!(message.contains("does not list runs"), "{message}");
+    }
+    for id in ["sgd", "burn/", "pytorch/sgd", "burn/../x", "burn/a/b"] {
+        let mut wrong = simple("Sgd");
+        wrong.id = id.to_string();
+        assert!(train(&wrong).is_err(), "{id}");
+    }
+}

@@ -1,0 +1,44 @@
+"""The JSON of the pages' own programs, made from a trace; the burn programs write the same."""
+
+from typing import Any
+
+from pitb.trace import Trace
+
+
+def step_json(recorded: Trace) -> dict[str, Any]:
+    """The first step in the structure that both sides share, values as nested lists."""
+
+    (logits,) = recorded.select(1, "logits")
+    return {
+        "logits": recorded.of(logits).reshape(logits.shape).tolist(),
+        "loss": float(recorded.find(1, "loss")[0]),
+        "grads": _by_tensor(recorded, 1, "grad"),
+        "params_after": _by_tensor(recorded, 1, "param"),
+        "loss_after": float(recorded.find(2, "loss")[0]),
+    }
+
+
+def clip_json(recorded: Trace) -> dict[str, Any]:
+    """The parameters after the step, as nested lists."""
+    return _by_tensor(recorded, 1, "param")
+
+
+def steps_json(recorded: Trace) -> dict[str, Any]:
+    """The loss before and the parameters after each update, values as nested lists."""
+    steps = int(recorded.configuration["steps"])
+    return {
+        "steps": [
+            {
+                "loss": float(recorded.find(step, "loss")[0]),
+                "params_after": _by_tensor(recorded, step, "param"),
+            }
+            for step in range(1, steps + 1)
+        ]
+    }
+
+
+def _by_tensor(recorded: Trace, step: int, quantity: str) -> dict[str, Any]:
+    return {
+        entry.tensor: recorded.of(entry).reshape(entry.shape).tolist()
+        for entry in recorded.select(step, quantity)
+    }
