@@ -9,7 +9,6 @@ import math
 from pathlib import Path
 
 import torch
-
 from pitb import a1
 
 FILE = Path(__file__).parent.parent / "crates/pitb-core/tests/clip_cases.json"
@@ -59,7 +58,9 @@ def flat(tensor: torch.Tensor) -> list[float | str]:
 
 
 def clipped(gradients: dict[str, torch.Tensor], max_norm: float) -> tuple[float, dict]:
-    parameters = {name: torch.nn.Parameter(torch.from_numpy(v)) for name, v in a1.parameters().items()}
+    parameters = {
+        name: torch.nn.Parameter(torch.from_numpy(v)) for name, v in a1.parameters().items()
+    }
     for name, gradient in gradients.items():
         parameters[name].grad = gradient.clone()
     total = torch.nn.utils.clip_grad_norm_(parameters.values(), max_norm)

@@ -395,9 +395,16 @@ def _numbers(value: Any, name: str, path: Path) -> Array:
         array = np.asarray(value)
     except ValueError:
         raise NotComparable(f"{path}: {name} is a list whose rows differ in length") from None
-    if array.dtype == object or not np.issubdtype(array.dtype, np.number):
+    if not np.issubdtype(array.dtype, np.number) or not _only_numbers(value):
         raise NotComparable(f"{path}: {name} holds something that is not a number")
     return array.astype(np.float64)
+
+
+def _only_numbers(value: Any) -> bool:
+    """Whether nested lists hold nothing but numbers; to NumPy, true is one too."""
+    if isinstance(value, list):
+        return all(map(_only_numbers, value))
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def compare_files(

@@ -51,8 +51,9 @@ def train(spec: Spec) -> trace.Trace:
     metadata = _metadata(spec, model, optimizer)
     try:
         _record(spec, model, optimizer, recorder)
-    except RuntimeError as error:
-        metadata["error"] = str(error).splitlines()[0]
+    except Exception as error:  # whatever PyTorch raises is a result, not a fault of ours
+        first = (str(error).splitlines() or [""])[0]
+        metadata["error"] = f"{type(error).__name__}: {first}"
     return recorder.trace(metadata)
 
 
@@ -88,7 +89,8 @@ def _optimizer(spec: Spec, parameters: Any) -> torch.optim.Optimizer:
     constructor = getattr(torch.optim, name, None)
     known = isinstance(constructor, type) and issubclass(constructor, torch.optim.Optimizer)
     if not known or constructor is None:
-        raise PitbError(f"{where}: torch.optim has no optimizer {name!r}")
+        near = nearest(name, [n for n in dir(torch.optim) if n[0].isupper()])
+        raise PitbError(f"{where}: torch.optim has no optimizer {name!r}; nearest: {near!r}")
     options = spec.get("options", {})
     known_options = list(inspect.signature(constructor).parameters)[1:]
     for key in options:

@@ -21,8 +21,7 @@ Path_ = tuple[str | int, ...]
 MAX_DEPTH = 50
 
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
-_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?")
-_DIGIT = re.compile(r"[0-9]")
+_FLOAT = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _ALMOST_NUMBER = re.compile(
     r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?|[-+]?0[xob][0-9a-fA-F_]+"
 )
@@ -80,7 +79,7 @@ def scalar(text: str) -> Any:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
         return int(text)
-    if _FLOAT.fullmatch(text) and _DIGIT.search(text):
+    if _FLOAT.fullmatch(text):
         return float(text)
     if text.lower() in (".inf", "+.inf", "-.inf", ".nan"):
         raise ValueError(f"{text} is not a finite number")

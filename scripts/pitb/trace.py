@@ -210,7 +210,10 @@ def read(path: Path) -> Trace:
         raise PitbError(f"{path} is not a trace: its metadata has no key 'pitb'")
     metadata = _metadata(raw, path)
     entries = metadata.pop("contents")
-    values = table.column("value").combine_chunks().to_numpy(zero_copy_only=False)
+    column = table.column("value")
+    if column.null_count:
+        raise PitbError(f"{path} is not a trace: column 'value' holds nulls")
+    values = column.to_numpy()
     rows = sum(entry.count for entry in entries)
     if rows != len(values):
         raise PitbError(f"{path} lists {rows} values in its metadata but holds {len(values)}")

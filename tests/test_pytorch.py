@@ -1,0 +1,145 @@
+import json
+import math
+
+import pytest
+from pitb import a1, by_hand, page_json
+from pitb.errors import PitbError
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(scope="module")
+def pytorch():
+    import torch
+
+    torch.set_num_threads(1)
+    from pitb import pytorch
+
+    return pytorch
+
+
+def spec(**changes):
+    return {"id": "pytorch/x", "optimizer": "SGD", "lr": 0.1, "steps": 2, **changes}
+
+
+def test_the_burn_side_is_tested_against_the_pytorch_that_is_installed(pytorch, root):
+    import make_clip_cases
+
+    assert json.loads(make_clip_cases.FILE.read_text()) == make_clip_cases.cases()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"optimizer": "Sgd"}, "torch.optim has no optimizer 'Sgd'; nearest: 'SGD'"),
+        ({"optimizer": "lr_scheduler"}, "torch.optim has no optimizer .lr_scheduler."),
+        ({"options": {"momentun": 0.9}}, "has no option 'momentun'; nearest: 'momentum'"),
+        ({"options": {"lr": 0.9}}, "has no option 'lr'"),
+        ({"options": {"momentum": -1}}, "refuses its options: Invalid momentum"),
+        ({"options": {"nesterov": True}}, "refuses its options: Nesterov"),
+        ({"options": {"momentum": "no"}}, "refuses its options"),
+    ],
+)
+def test_a_wrong_specification_is_refused_before_anything_is_trained(
+    pytorch, tmp_path, changes, sentence
+):
+    wrong = spec(source="config.yaml, line 3", **changes)
+    with pytest.raises(PitbError, match=f"config.yaml, line 3: run pytorch/x: .*{sentence}"):
+        pytorch.train_all([spec(), wrong], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_raises_leaves_what_it_made(pytorch, tmp_path):
+    # L-BFGS needs a closure, which no other optimizer does.
+    runs = [spec(id="pytorch/a", optimizer="LBFGS"), spec(id="pytorch/b")]
+    pytorch.train_all(runs, tmp_path)
+    from pitb import trace
+
+    failed, whole = (trace.read(tmp_path / f"pytorch/{name}.parquet") for name in "ab")
+    assert failed.error
+    assert failed.find(1, "loss").size == 1
+    assert whole.error is None
+    assert whole.find(3, "loss").size == 1
+
+
+def test_the_start_is_that_of_the_problem(pytorch):
+    recorded = pytorch.train(spec())
+    for name, values in a1.parameters().items():
+        assert recorded.find(0, "param", name).tolist() == values.reshape(-1).tolist()
+    assert math.copysign(1, recorded.find(0, "param", "fc2.bias")[0]) == -1
+    assert recorded.metadata["model"]["parameters"] == 67
+    assert recorded.metadata["threads"] == 1
+
+
+def test_an_observed_run_ends_as_a_plain_one(pytorch):
+    import torch
+
+    x, y = pytorch.batch()
+    model = pytorch.mlp()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for _ in range(3):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    recorded = pytorch.train(spec(optimizer="AdamW", lr=0.01, steps=3))
+    for name, parameter in model.named_parameters():
+        found = recorded.find(3, "param", name)
+        assert found.tolist() == parameter.detach().reshape(-1).tolist()
+
+
+def test_every_hyperparameter_is_in_the_configuration(pytorch):
+    configuration = pytorch.train(spec(optimizer="RMSprop")).configuration
+    assert configuration["options"]["momentum"] == 0
+    assert configuration["options"]["eps"] == 1e-8
+    assert configuration["lr"] == 0.1
+
+
+def test_the_defaults_hold_every_hyperparameter_of_the_list(pytorch):
+    from pitb import defaults
+    from pitb.registry import optimizers
+
+    found = pytorch.defaults()
+    for optimizer in optimizers():
+        for item in optimizer.hyperparameters:
+            defaults.pytorch_default(found[optimizer.pytorch], item)
+
+
+@pytest.mark.parametrize("scope", ["global", "per-parameter"])
+def test_clipped_gradients_have_the_norm_that_is_allowed(pytorch, scope):
+    import numpy as np
+
+    recorded = pytorch.train(spec(steps=1, clip={"scope": scope, "max_norm": 0.1}))
+    clipped = [recorded.of(entry) for entry in recorded.select(1, "clipped_grad")]
+    norms = [recorded.of(entry)[0] for entry in recorded.select(1, "grad_norm")]
+    if scope == "global":
+        assert len(norms) == 1
+        assert np.linalg.norm(np.concatenate(clipped)) == pytest.approx(0.1, rel=1e-4)
+    else:
+        assert len(norms) == 4
+        expected = [min(norm, 0.1) for norm in norms]
+        assert [np.linalg.norm(c) for c in clipped] == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_moves_are_data_and_text(pytorch):
+    from pitb import moves
+
+    found = moves.moves()
+    assert found["step"]["alias_after"] == found["step"]["after"]
+    assert found["step"]["clone_after"] == found["step"]["before"]
+    lines = moves.console(found).splitlines()
+    assert lines[0] == f"fc2.bias before          {found['step']['before']}"
+    assert lines[5] == "same object, same buffer: True True"
+
+
+def test_page_json_has_the_structure_of_both_sides(pytorch):
+    recorded = pytorch.train(spec(steps=1))
+    found = page_json.step_json(recorded)
+    assert list(found) == ["logits", "loss", "grads", "params_after", "loss_after"]
+    assert list(found["grads"]) == list(a1.parameters())
+    assert len(found["grads"]["fc1.weight"]) == 8
+
+
+@pytest.mark.parametrize("pairs", [["a"], ["a=no"], ["a=1", "a=2"]])
+def test_options_that_are_not_understood_are_refused(pairs):
+    with pytest.raises(PitbError, match="--set"):
+        by_hand.options(pairs)
