@@ -1,20 +1,51 @@
 # `make` reproduces both pages, `make test` tests the project. Both set up what they need.
 
 PYTHON ?= python3
-VENV := .venv/bin
-SNAKEMAKE := $(VENV)/python -m snakemake --cores all
+BIN := .venv/bin
+SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 
-.PHONY: all setup resume test check format lock bench clean help
+.PHONY: all setup resume test check format lock bench readme help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@$(SNAKEMAKE) --no-hooks && cat results/ledger.summary
 
-setup:
-	@$(PYTHON) scripts/bootstrap.py
-
 resume: setup ## Go on after a run was killed
 	@$(SNAKEMAKE) --unlock
 	@$(SNAKEMAKE) --no-hooks --rerun-incomplete && cat results/ledger.summary
+
+test: all ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
+	cargo test --release --locked --workspace
+	$(BIN)/python -m pytest -n auto --dist loadfile
+
+check: setup ## Formatters, linters and types
+	cargo fmt --all --check
+	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	cargo clippy --release --locked -p train-one --bin must_use --features must-use -- -D warnings -A unused_must_use
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/python scripts/check_lint.py
+
+format: setup ## Format everything
+	cargo fmt --all
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt Snakefile rules
+
+lock: setup ## Pin what requirements.in asks for, with hashes
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate requirements.in -o requirements.lock
+
+bench: all ## Measure the pipeline against the plainest way to do the same
+	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/fill_readme.py
+
+readme: all ## Write the generated figures into the READMEs
+	$(BIN)/python scripts/fill_readme.py
+
+setup:
+	@$(PYTHON) scripts/bootstrap.py
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile

@@ -13,13 +13,10 @@ SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS.resolve()))
 
 from pitb import batches, imports
-from pitb.config import digest, load
+from pitb.config import load
 from pitb.errors import PitbError
 from pitb.pages import PAGES
 from pitb.results import comparison_path, evidence_path
-
-# `python` in a shell command is this environment's, also where the environment is not activated.
-shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 TARGET = ROOT / "target"
 PROGRAMS = ("train-step", "optdef", "clip", "moves", "discard")
@@ -81,11 +78,6 @@ def results(paths):
     return [f"results/{path}" for path in paths]
 
 
-def batch_digest(batch):
-    """Changes when a batch does, though not when its lines move in the file."""
-    return digest([batches.without_sources(batch)])
-
-
 def print_summary():
     """The ledger's last word, where there is one."""
     path = Path("results/ledger.summary")
@@ -94,13 +86,21 @@ def print_summary():
 
 
 CONFIG = read_config()
+
+# `python` in a shell command is this environment's, also where the environment is not activated.
+# Batches read the configuration anew, and must hear what --config sets.
+EXPORTS = (
+    f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
+    f" {batches.OVERRIDES}={shlex.quote(json.dumps(config_overrides()))}; "
+)
+shell.prefix(EXPORTS.replace("{", "{{").replace("}", "}}"))
+
 PYTORCH_BATCHES = batches.pytorch_batches(CONFIG)
 BURN_BATCHES = {
     program: batches.burn_batches(CONFIG, program)
     for program in CONFIG.programs("burn")
 }
 PAIR_BATCHES = batches.pair_batches(CONFIG)
-ALL_BATCHES = batches.all_batches(CONFIG)
 STEP_JSONS = results(
     f"evidence/train-step/{run.id}.json"
     for run in CONFIG.runs

@@ -7,7 +7,8 @@ for name, batch in PAIR_BATCHES.items():
             name.replace("-", "_traces_")
         input:
             script=script("compare_traces.py"),
-            batch=ancient(f"results/batches/{name}.json"),
+            config=ancient(config_files()),
+            schema=ancient(ROOT / "config/schema.json"),
             traces=sorted(
                 {
                     f"results/traces/{pair[side]}.parquet"
@@ -25,9 +26,11 @@ for name, batch in PAIR_BATCHES.items():
         benchmark:
             f"results/benchmarks/{name}.tsv"
         params:
-            digest=batch_digest(batch),
+            batch=name,
+            digest=batches.digest_of(batch),
         message:
             f"Comparing {len(batch['pairs'])} pairs of traces ({name})"
         shell:
-            "python {input.script[0]:q} --batch {input.batch:q} --results results"
+            "python {input.script[0]:q} {params.batch} --digest {params.digest}"
+            " --config {input.config:q} --schema {input.schema:q} --results results"
             " --preflight {output.preflight:q} > {log:q} 2>&1"

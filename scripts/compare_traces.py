@@ -1,24 +1,21 @@
 """Compare a batch of pairs of traces, each after a preflight on what its runs start from."""
 
-import argparse
 from pathlib import Path
 from typing import Any
 
-from pitb import compare, trace
+from pitb import batches, compare, trace
 from pitb.compare import Comparison, NotComparable
 from pitb.errors import run_main
-from pitb.files import read_json, write_json
+from pitb.files import write_json
 from pitb.results import comparison_path, pair_name, trace_path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batch", type=Path, required=True, help="JSON file that lists the pairs")
-    parser.add_argument("--results", type=Path, required=True, help="folder of results")
+    parser = batches.parser(__doc__)
     parser.add_argument("--preflight", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     preflight: dict[str, Any] = {}
-    for pair in read_json(arguments.batch)["pairs"]:
+    for pair in batches.read(arguments)["pairs"]:
         comparison = compare_pair(pair, arguments.results)
         compare.write(comparison, arguments.results / comparison_path(pair["a"], pair["b"]))
         print(f"{pair_name(pair['a'], pair['b'])}: {comparison.error or comparison.verdict}")

@@ -1,22 +1,16 @@
 """Train a batch of runs on PyTorch's side and record the evidence that the batch asks for."""
 
-import argparse
-from pathlib import Path
 from typing import Any
 
-from pitb import page_json
-from pitb.batches import TRAIN_STEP
+from pitb import batches, page_json
 from pitb.errors import run_main
-from pitb.files import read_json, write_json
+from pitb.files import write_json
 from pitb.results import evidence_path, step_json_path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batch", type=Path, required=True, help="JSON file that lists the runs")
-    parser.add_argument("--results", type=Path, required=True, help="folder of results")
-    arguments = parser.parse_args()
-    batch = read_json(arguments.batch)
+    arguments = batches.parser(__doc__).parse_args()
+    batch = batches.read(arguments)
 
     # Takes seconds, so only once the arguments are known to be right.
     import torch
@@ -26,7 +20,7 @@ def main() -> None:
     evidence = {"defaults/pytorch": pytorch.defaults, "moves/pytorch": moves.moves}
 
     def write_step(spec: dict[str, Any], recorded: trace.Trace) -> None:
-        if spec["program"] == TRAIN_STEP:
+        if spec["program"] == batches.TRAIN_STEP:
             path = arguments.results / step_json_path(spec["id"])
             write_json(path, page_json.step_json(recorded))
 

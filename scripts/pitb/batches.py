@@ -1,12 +1,24 @@
-"""What one process does: batches of runs, of evidence and of comparisons, as JSON has them."""
+"""What one process does: batches of runs, of evidence and of comparisons, as JSON has them.
 
+A process reads the configuration itself and picks its batch. The pipeline gives it the batch's
+digest, so that editing one run reruns one batch, and no batch is trained of another configuration
+than the pipeline has read.
+"""
+
+import argparse
+import json
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from pitb.config import Config, Run
+from pitb.config import Config, Run, digest, load
+from pitb.errors import PitbError, nearest
 from pitb.results import evidence_path, step_json_path, trace_path
 
 TRAIN_STEP = "train-step"
+OVERRIDES = "PITB_CONFIG_OVERRIDES"
+"""The environment variable that holds, as JSON, what was set on Snakemake's command line."""
 PYTORCH_EVIDENCE = ("defaults/pytorch", "moves/pytorch")
 """What the first PyTorch batch records besides its runs: a process of its own would cost more
 than all runs together."""
@@ -76,10 +88,39 @@ def outputs(batch: Batch, program: str | None = None) -> Iterator[str]:
     yield from map(evidence_path, batch.get("evidence", ()))
 
 
-def without_sources(batch: Batch) -> Batch:
-    """The batch without the lines that its runs stand in, which change nothing."""
+def digest_of(batch: Batch) -> str:
+    """Changes when the batch does, though not when its runs move to other lines of the file."""
     runs = [{k: v for k, v in run.items() if k != "source"} for run in batch.get("runs", ())]
-    return {**batch, "runs": runs}
+    return digest([{**batch, "runs": runs}])
+
+
+def parser(doc: str | None) -> argparse.ArgumentParser:
+    """A parser with the options that name a batch."""
+    made = argparse.ArgumentParser(description=doc)
+    made.add_argument("batch", help="name of the batch, such as pytorch-0")
+    made.add_argument("--config", type=Path, nargs="+", required=True, help="YAML files")
+    made.add_argument("--schema", type=Path, required=True, help="JSON schema of these")
+    made.add_argument("--digest", help="digest that the batch must have")
+    made.add_argument("--results", type=Path, required=True, help="folder of results")
+    return made
+
+
+def read(arguments: argparse.Namespace) -> Batch:
+    """The batch that the command line names.
+
+    Raises:
+        PitbError: The configuration is wrong, has no such batch, or is not the one whose digest
+            was given.
+    """
+    overrides = json.loads(os.environ.get(OVERRIDES, "{}"))
+    batches = all_batches(load(arguments.config, arguments.schema, overrides))
+    if arguments.batch not in batches:
+        near = nearest(arguments.batch, batches)
+        raise PitbError(f"there is no batch {arguments.batch!r}; the nearest is {near!r}")
+    batch = batches[arguments.batch]
+    if arguments.digest not in (None, digest_of(batch)):
+        raise PitbError("the configuration was edited during the run; start the run again")
+    return batch
 
 
 def _spec(run: Run) -> dict[str, Any]:
