@@ -7,11 +7,11 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 .PHONY: all setup resume test check format lock bench readme help
 
 all: setup ## Build, train, compare, and judge every published figure
-	@$(SNAKEMAKE) --no-hooks && cat results/ledger.summary
+	@$(SNAKEMAKE) && cat results/ledger.summary
 
 resume: setup ## Go on after a run was killed
 	@$(SNAKEMAKE) --unlock
-	@$(SNAKEMAKE) --no-hooks --rerun-incomplete && cat results/ledger.summary
+	@$(SNAKEMAKE) --rerun-incomplete && cat results/ledger.summary
 
 test: all ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 	cargo test --release --locked --workspace
@@ -38,7 +38,7 @@ lock: setup ## Pin what requirements.in asks for, with hashes
 		--no-header --no-annotate requirements.in -o requirements.lock
 
 bench: all ## Measure the pipeline against the plainest way to do the same
-	$(BIN)/python scripts/bench.py
+	$(BIN)/python bench/run.py
 	$(BIN)/python scripts/fill_readme.py
 
 readme: all ## Write the generated figures into the READMEs

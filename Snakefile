@@ -33,4 +33,9 @@ include: "rules/ledger.smk"
 
 
 onsuccess:
+    end_at_once()
     print_summary()
+
+
+onerror:
+    end_at_once()

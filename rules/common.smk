@@ -3,6 +3,7 @@ import json
 import os
 import shlex
 import sys
+import threading
 from pathlib import Path
 
 # The project may be run from another folder: its own files are found from the Snakefile.
@@ -79,10 +80,17 @@ def results(paths):
 
 
 def print_summary():
-    """The ledger's last word, where there is one."""
+    """The ledger's last word; make prints it itself, also where there was nothing to do."""
     path = Path("results/ledger.summary")
-    if path.is_file():
+    if path.is_file() and "MAKELEVEL" not in os.environ:
         print(path.read_text(encoding="utf-8").strip())
+
+
+def end_at_once():
+    """Cancel the timers of the limit on submissions, which would hold up the exit for a second."""
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.cancel()
 
 
 CONFIG = read_config()

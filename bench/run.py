@@ -1,0 +1,216 @@
+"""Measure the pipeline side by side with the plainest way to do the same; write bench/bench.json.
+
+What is measured is the wall time of whole processes, the two ways in turn, and the ratio pair by
+pair. ``python bench/run.py pipeline`` measures one thing alone; the cold builds take the longest.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = ROOT / "target/release"
+OUT = ROOT / "bench/bench.json"
+console = Console(stderr=True)
+
+BARE = """[package]
+name = "bare"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+BURN
+"""
+
+
+def timed(*command: Any, cwd: Path | None = None) -> float:
+    """Wall time of a command, in seconds; its output is shown where it fails."""
+    start = time.perf_counter()
+    ended = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    seconds = time.perf_counter() - start
+    if ended.returncode != 0:
+        console.print(ended.stdout)
+        raise SystemExit(f"error: this failed: {' '.join(map(str, command))}")
+    return seconds
+
+
+def in_turn(ours: Callable[[], float], other: Callable[[], float], repeats: int) -> dict[str, Any]:
+    """Both ways in turn; the medians, and the median of the ratios pair by pair."""
+    pairs = []
+    for number in range(1, repeats + 1):
+        pairs.append((ours(), other()))
+        console.print(f"  {number} of {repeats}: {pairs[-1][0]:.2f} s, {pairs[-1][1]:.2f} s")
+    ratios = [a / b for a, b in pairs]
+    return {
+        "ours_s": round(statistics.median(a for a, _ in pairs), 2),
+        "other_s": round(statistics.median(b for _, b in pairs), 2),
+        "ratio": round(statistics.median(ratios), 2),
+        "ratio_min": round(min(ratios), 2),
+        "ratio_max": round(max(ratios), 2),
+        "repeats": repeats,
+    }
+
+
+def build(folder: Path, repeats: int) -> dict[str, Any]:
+    """A cold build of the workspace against that of a crate that only depends on burn."""
+    bare, workspace = folder / "bare", folder / "workspace"
+    (bare / "src").mkdir(parents=True)
+    burn = re.search(r"^burn = .*$", (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
+    assert burn is not None
+    (bare / "Cargo.toml").write_text(BARE.replace("BURN", burn[0]))
+    (bare / "src/main.rs").write_text("fn main() {}\n")
+    shutil.copy(ROOT / "Cargo.lock", bare)  # the same versions; cargo drops what is not needed
+    for name in ("Cargo.toml", "Cargo.lock", "crates", "scripts/pitb/optimizers.json"):
+        target = workspace / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, target)
+
+    def cold(source: Path, *extra: str) -> float:
+        target = folder / "target"
+        shutil.rmtree(target, ignore_errors=True)
+        return timed("cargo", "build", "--release", *extra, "--target-dir", target, cwd=source)
+
+    for source in (bare, workspace):
+        timed("cargo", "fetch", cwd=source)
+    return in_turn(lambda: cold(workspace, "--locked", "--workspace"), lambda: cold(bare), repeats)
+
+
+def snakemake(folder: Path, *arguments: Any) -> float:
+    """A call of the pipeline in a working folder of its own."""
+    command = (sys.executable, "-m", "snakemake", "--cores", "all", "-s", ROOT / "Snakefile")
+    return timed(*command, "--directory", folder, *arguments)
+
+
+def pipeline(folder: Path, repeats: int) -> dict[str, Any]:
+    """Everything from built programs against training and comparing by hand."""
+    plain_runs = folder / "runs.json"
+
+    def ours() -> float:
+        work = Path(tempfile.mkdtemp(dir=folder))
+        seconds = snakemake(work)
+        if not plain_runs.exists():
+            batches = work.glob("results/batches/burn-*.json")
+            runs = [run for path in batches for run in json.loads(path.read_text())["runs"]]
+            plain_runs.write_text(json.dumps({"runs": runs}))
+        return seconds
+
+    def plain() -> float:
+        work = Path(tempfile.mkdtemp(dir=folder))
+        trained = work / "pytorch.npz"
+        return (
+            timed(sys.executable, ROOT / "bench/plain_pytorch.py", trained)
+            + timed(PROGRAMS / "optdef", "--runs", plain_runs, "--traces", work)
+            + timed(sys.executable, ROOT / "bench/plain_compare.py", trained, work / "burn")
+        )
+
+    console.print("  once each to warm up")
+    ours()
+    plain()
+    return in_turn(ours, plain, repeats)
+
+
+def margin(folder: Path, repeats: int, side: str, optimizer: str) -> dict[str, Any]:
+    """What one more run costs: the pipeline with 1 and with 201 runs of one side."""
+
+    def sweep(count: int) -> float:
+        work = Path(tempfile.mkdtemp(dir=folder))
+        runs: dict[str, dict[str, Any]] = {
+            "pytorch": {"x": {"optimizer": "AdamW", "lr": 0.01, "steps": 10}},
+            "burn": {"x": {"optimizer": "AdamW", "lr": 0.01, "steps": 10}},
+        }
+        for number in range(count - 1):
+            lr = 0.001 * (number + 1)
+            runs[side][f"run-{number}"] = {"optimizer": optimizer, "lr": lr, "steps": 10}
+        config = {
+            "tolerance": 1e-6,
+            "threads": 1,
+            "batch_size": 250,
+            "runs": runs,
+            "comparisons": [],
+        }
+        path = work / "config/config.yaml"
+        path.parent.mkdir()
+        path.write_text(json.dumps(config))  # JSON is YAML too
+        return snakemake(work, f"results/traces/{side}/x.parquet")
+
+    sweep(1)
+    more, fewer = 201, 1
+    costs = []
+    for number in range(1, repeats + 1):
+        costs.append(1000 * (sweep(more) - sweep(fewer)) / (more - fewer))
+        console.print(f"  {number} of {repeats}: {costs[-1]:.1f} ms")
+    return {
+        "ms": round(statistics.median(costs), 1),
+        "ms_min": round(min(costs), 1),
+        "ms_max": round(max(costs), 1),
+        "repeats": repeats,
+    }
+
+
+MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] = {
+    "pipeline": ("everything from built programs, against by hand", pipeline, 5),
+    "margin_pytorch": (
+        "one more run on PyTorch's side",
+        lambda folder, repeats: margin(folder, repeats, "pytorch", "AdamW"),
+        5,
+    ),
+    "margin_burn": (
+        "one more run on burn's side",
+        lambda folder, repeats: margin(folder, repeats, "burn", "AdamW"),
+        5,
+    ),
+    "build": ("a cold build, against one of a crate that only depends on burn", build, 2),
+}
+
+
+def machine() -> dict[str, Any]:
+    """Where this was measured."""
+    rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True)
+    return {
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "rustc": rustc.stdout.split()[1],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("only", nargs="*", help=f"of {', '.join(MEASUREMENTS)} (default: all)")
+    parser.add_argument("--repeats", type=int, help="instead of each measurement's own number")
+    arguments = parser.parse_args()
+    for name in arguments.only:
+        if name not in MEASUREMENTS:
+            parser.error(f"unknown measurement {name!r}; there are {', '.join(MEASUREMENTS)}")
+    found = json.loads(OUT.read_text()) if OUT.exists() else {}
+    for name in arguments.only or MEASUREMENTS:
+        title, measure, repeats = MEASUREMENTS[name]
+        console.print(f"[bold]{name}[/bold]: {title}")
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = {**measure(Path(folder), arguments.repeats or repeats), **machine()}
+        OUT.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
