@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 
-.PHONY: all setup resume test check format lock bench readme help
+.PHONY: all setup resume test check format lock bench docs docs-check help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@$(SNAKEMAKE) && cat results/ledger.summary
@@ -15,6 +15,7 @@ resume: setup ## Go on after a run was killed
 
 test: all ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 	cargo test --release --locked --workspace
+	$(BIN)/python scripts/fill_docs.py --check
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: setup ## Formatters, linters and types
@@ -39,10 +40,13 @@ lock: setup ## Pin what requirements.in asks for, with hashes
 
 bench: all ## Measure the pipeline against the plainest way to do the same
 	$(BIN)/python bench/run.py
-	$(BIN)/python scripts/fill_readme.py
+	$(BIN)/python scripts/fill_docs.py
 
-readme: all ## Write the generated figures into the READMEs
-	$(BIN)/python scripts/fill_readme.py
+docs: all ## Write what is generated into the documents
+	$(BIN)/python scripts/fill_docs.py
+
+docs-check: all ## Say which documents are stale
+	$(BIN)/python scripts/fill_docs.py --check
 
 setup:
 	@$(PYTHON) scripts/bootstrap.py

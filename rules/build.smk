@@ -10,7 +10,7 @@ rule build_programs:
         "results/logs/build_programs.log",
     benchmark:
         "results/benchmarks/build_programs.tsv"
-    threads: workflow.cores or 1
+    threads: 64  # as many as there are: Snakemake caps it at --cores
     params:
         manifest=ROOT / "Cargo.toml",
         target=TARGET,

@@ -22,6 +22,7 @@ def main() -> None:
 
     # Takes seconds, so only once the arguments are known to be right.
     import torch
+
     from pitb import moves
 
     torch.set_num_threads(1)

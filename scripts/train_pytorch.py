@@ -14,6 +14,7 @@ def main() -> None:
 
     # Takes seconds, so only once the arguments are known to be right.
     import torch
+
     from pitb import moves, pytorch, trace
 
     torch.set_num_threads(batch["threads"])

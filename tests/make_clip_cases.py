@@ -9,6 +9,7 @@ import math
 from pathlib import Path
 
 import torch
+
 from pitb import a1
 
 FILE = Path(__file__).parent.parent / "crates/pitb-core/tests/clip_cases.json"

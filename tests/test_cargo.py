@@ -1,4 +1,5 @@
 import pytest
+
 from pitb import cargo
 from pitb.cargo import Build
 from pitb.errors import PitbError

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pitb import compare, trace
 from pitb.compare import EXIT_CODES, MISMATCH, OK, NotComparable
 

@@ -1,4 +1,5 @@
 import pytest
+
 from pitb import defaults
 from pitb.errors import PitbError
 from pitb.registry import optimizers

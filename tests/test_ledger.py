@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pitb import ledger
 from pitb.errors import PitbError
 from pitb.ledger import AGREES, DIFFERS, MISSING, Published

@@ -12,6 +12,7 @@ import time
 
 import pyarrow.parquet as pq
 import pytest
+
 from pitb import trace
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.torch]

@@ -2,6 +2,7 @@ import json
 import math
 
 import pytest
+
 from pitb import a1, by_hand, page_json
 from pitb.errors import PitbError
 

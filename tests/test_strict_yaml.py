@@ -3,6 +3,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pitb import strict_yaml
 from pitb.errors import PitbError
 

@@ -2,6 +2,7 @@ import csv
 import io
 
 import pytest
+
 from pitb import labels, tables
 from pitb.pages import PAGES, one_step, optimizer_defaults
 from pitb.tables import Table

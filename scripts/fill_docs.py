@@ -1,0 +1,122 @@
+"""Write what is generated into the documents, or with --check say whether they are current."""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from pitb import ledger, marks
+from pitb.errors import PitbError, run_main
+from pitb.files import read_text, write_text
+from pitb.ledger import AGREES, Judged
+from pitb.tables import SUMMARY, Table, markdown
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = {"README.md": "en", "README.zh.md": "zh", "docs/rules.md": "en"}
+
+ROWS = {
+    "build": {
+        "en": "Cold build of the burn programs, against a crate that only depends on burn",
+        "zh": "burn 程序的冷编译，对只依赖 burn 的 crate",
+    },
+    "pipeline": {
+        "en": "Everything from built programs, against training and comparing by hand",
+        "zh": "程序编译好之后的全部步骤，对手工训练加比较",
+    },
+    "margin_pytorch": {"en": "One more run, PyTorch's side", "zh": "多一次运行，PyTorch 侧"},
+    "margin_burn": {"en": "One more run, burn's side", "zh": "多一次运行，burn 侧"},
+}
+HEAD = {
+    "en": ("what", "pipeline", "by hand", "ratio (least to most)"),
+    "zh": ("项目", "流水线", "手工", "比值（最小到最大）"),
+}
+
+
+def bench_table(found: dict[str, Any], language: str) -> str:
+    """What `make bench` measured last."""
+    lines = ["| " + " | ".join(HEAD[language]) + " |", "| --- | --- | --- | --- |"]
+    for name, text in ROWS.items():
+        if name not in found:
+            raise PitbError(f"bench/bench.json holds no {name}; run make bench")
+        item = found[name]
+        if "ms" in item:
+            cells = [f"{item['ms']} ms", "", f"({item['ms_min']}–{item['ms_max']} ms)"]
+        else:
+            spread = f"{item['ratio']} ({item['ratio_min']}–{item['ratio_max']})"
+            cells = [f"{item['ours_s']} s", f"{item['other_s']} s", spread]
+        lines.append("| " + " | ".join([text[language], *cells]) + " |")
+    item = found["pipeline"]
+    where = f"{item['platform']}, {item['cores']} cores, rustc {item['rustc']}"
+    where += f", Python {item['python']}"
+    return "\n".join([*lines, "", where])
+
+
+def published_table(rows: list[Judged], name: str, language: str) -> str:
+    """A table of published figures as they are printed; one that was not reproduced says so.
+
+    What was reproduced differs in its last bits from one processor to another, what is printed
+    does not.
+    """
+    table = Table(name)
+    for row in rows:
+        if row.table == name and row.row != SUMMARY:
+            failed = "" if row.status == AGREES else f" ({row.status}: {row.reproduced})"
+            table.add(row.row, row.column, row.printed + failed, row.evidence)
+    lines = markdown(table, language).splitlines()
+    return "\n".join(line for line in lines if line.startswith("|"))
+
+
+def targets() -> str:
+    """The Makefile's own list of targets."""
+    text = read_text(ROOT / "Makefile")
+    found = re.findall(r"^([a-z-]+):.*## (.*)$", text, re.MULTILINE)
+    return "\n".join(f"- `make {name}`: {what}" for name, what in found).replace("make all", "make")
+
+
+def rules() -> str:
+    """The graph of the rules, as Mermaid draws it."""
+    command = [sys.executable, "-m", "snakemake", "--rulegraph", "mermaid-js"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        raise PitbError(f"snakemake draws no graph of the rules: {ended.stderr.strip()}")
+    graph = ended.stdout[ended.stdout.index("flowchart") :]
+    lines = [line for line in graph.splitlines() if not line.strip().startswith("style ")]
+    return "\n".join(["```mermaid", *lines, "```"])
+
+
+def contents(language: str) -> dict[str, str]:
+    """Everything that a README can mark, by name."""
+    rows = ledger.read(ROOT / "results/ledger.csv")
+    bench = json.loads(read_text(ROOT / "bench/bench.json"))
+    return {
+        "ledger": f"```\n{ledger.summary(rows)}\n```",
+        "bench": bench_table(bench, language),
+        "targets": targets(),
+        "rules": rules(),
+        "mismatch": published_table(rows, "mismatch", language),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if stale")
+    arguments = parser.parse_args()
+    stale = []
+    for name, language in FILES.items():
+        path = ROOT / name
+        text = read_text(path)
+        filled = marks.fill(text, contents(language), Path(name))
+        if filled != text:
+            stale.append(name)
+            if not arguments.check:
+                write_text(path, filled)
+    for name in stale:
+        print(f"{name} {'is stale; run make docs' if arguments.check else 'was filled anew'}")
+    return 1 if stale and arguments.check else 0
+
+
+if __name__ == "__main__":
+    run_main(main)
