@@ -13,7 +13,7 @@ for name, batch in PYTORCH_BATCHES.items():
             config=ancient(config_files()),
             schema=ancient(ROOT / "config/schema.json"),
         output:
-            results(batches.outputs(batch)),
+            files=results(batches.outputs(batch)),
         log:
             f"results/logs/train_{name}.log",
         benchmark:
@@ -41,7 +41,7 @@ for program_name, program_batches in BURN_BATCHES.items():
                 config=ancient(config_files()),
                 schema=ancient(ROOT / "config/schema.json"),
             output:
-                results(batches.outputs(batch, program_name)),
+                files=results(batches.outputs(batch, program_name)),
                 batch=f"results/batches/{name}.json",
             log:
                 f"results/logs/train_{name}.log",

@@ -104,6 +104,7 @@ COLUMNS: dict[str, Text] = {
     "value after step equals value before": _both(
         "value after the step equals value before", "更新后的值等于更新前的值"
     ),
+    "shares ParamId": _both("shares the ParamId", "共享 ParamId"),
     "ParamId unchanged": _both("ParamId unchanged", "ParamId 不变"),
     "still require_grad": _both("still requires grad", "仍然要梯度"),
     "differs between two runs": _both("differs between two runs", "两次运行不同"),

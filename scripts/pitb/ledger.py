@@ -13,7 +13,7 @@ import csv
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
@@ -64,15 +64,9 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One row of the ledger."""
+class Judged(Published):
+    """One row of the ledger: a published figure, and what became of it."""
 
-    page: str
-    table: str
-    row: str
-    column: str
-    printed: str
-    kind: str
     reproduced: str
     allowed: str
     status: str
@@ -215,7 +209,7 @@ def failures(rows: list[Judged]) -> list[Judged]:
     return [row for row in rows if row.status != AGREES]
 
 
-FIELDS = tuple(Judged.__annotations__)
+FIELDS = tuple(field.name for field in fields(Judged))
 _SCHEMA = pa.schema([pa.field(name, pa.string(), nullable=False) for name in FIELDS])
 
 

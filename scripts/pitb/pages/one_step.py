@@ -58,7 +58,7 @@ def moves(found: Sources) -> Table:
     for key in step["keys"]:
         some = _rust(key["is_some"])
         table.add(f"burn {key['name']}", f"get::<{key['rank']}> is_some", some, evidence)
-    table.add("burn fc2.bias", "get::<1>", step["fc2.bias"]["gradient"], evidence)
+    table.add("burn fc2.bias", "get::<1>", step["fc2.bias.grad"], evidence)
     table.add("burn fc2.bias", "before", step["before"], evidence)
     table.add("burn fc2.bias", "after step", step["after"], evidence)
     table.add(
@@ -67,6 +67,8 @@ def moves(found: Sources) -> Table:
         _rust(step["clone_equals_before"]),
         evidence,
     )
+    shares = _rust(step["clone_shares_ids"])
+    table.add("burn clone taken before step", "shares ParamId", shares, evidence)
     table.add("burn fc2.bias", "ParamId unchanged", _rust(step["id_unchanged"]), evidence)
     table.add("burn fc2.weight", "still require_grad", _rust(step["require_grad"]), evidence)
     ids_differ = _rust(burn["ids_differ_between_runs"])

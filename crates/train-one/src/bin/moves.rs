@@ -46,10 +46,15 @@ fn step() -> Value {
 
     let (_, loss) = problem.forward(&model);
     let grads = GradientsParams::from_grads(loss.backward(), &model);
-    let weight = |name: &str, id: ParamId| json!({"name": name, "id": id.to_string(), "rank": 2, "is_some": grads.get::<2>(id).is_some()});
+    let key = |name: &str, id: ParamId, rank: usize, is_some: bool| json!({"name": name, "id": id.to_string(), "rank": rank, "is_some": is_some});
+    let matrix = |name, id| key(name, id, 2, grads.get::<2>(id).is_some());
+    let bias = |name, id| key(name, id, 1, grads.get::<1>(id).is_some());
+    let fc1_bias = model.fc1.bias.as_ref().expect("fc1 has a bias").id;
     let keys = [
-        weight("fc1.weight", model.fc1.weight.id),
-        weight("fc2.weight", model.fc2.weight.id),
+        matrix("fc1.weight", model.fc1.weight.id),
+        bias("fc1.bias", fc1_bias),
+        matrix("fc2.weight", model.fc2.weight.id),
+        bias("fc2.bias", bias_id),
     ];
     let gradient = grads.get::<1>(bias_id).map(vector);
     let length = grads.len();
@@ -58,7 +63,7 @@ fn step() -> Value {
     json!({
         "gradients_len": length,
         "keys": keys,
-        "fc2.bias": {"id": bias_id.to_string(), "gradient": shown(gradient.as_deref())},
+        "fc2.bias.grad": shown(gradient.as_deref()),
         "before": shown(Some(&before)),
         "after": shown(Some(&fc2_bias(&model))),
         "clone_after": shown(Some(&fc2_bias(&clone))),
@@ -95,12 +100,11 @@ fn print(moves: &Value) {
     let (step, wrong) = (&moves["step"], &moves["wrong_model"]);
     println!("GradientsParams.len()    {}", step["gradients_len"]);
     for key in step["keys"].as_array().into_iter().flatten() {
-        let (name, id, some) = (text(&key["name"]), text(&key["id"]), &key["is_some"]);
-        println!("  {name} id {id}  get::<2> is_some = {some}");
+        let (name, id, rank) = (text(&key["name"]), text(&key["id"]), &key["rank"]);
+        let is_some = &key["is_some"];
+        println!("  {name:<10} id {id}  get::<{rank}> is_some = {is_some}");
     }
-    let bias = &step["fc2.bias"];
-    let (id, gradient) = (text(&bias["id"]), text(&bias["gradient"]));
-    println!("  fc2.bias   id {id}  get::<1> = Some({gradient})");
+    println!("fc2.bias.grad            {}", text(&step["fc2.bias.grad"]));
     println!("fc2.bias before          {}", text(&step["before"]));
     println!("fc2.bias after step      {}", text(&step["after"]));
     println!("clone taken before step  {}", text(&step["clone_after"]));
