@@ -3,15 +3,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SNAKEMAKE := $(BIN)/python -m snakemake --cores all
+# A lock is left where a run was killed, and held where one goes on.
+HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume" >&2
 
 .PHONY: all setup resume test check format lock bench docs docs-check help
 
 all: setup ## Build, train, compare, and judge every published figure
-	@$(SNAKEMAKE) && cat results/ledger.summary
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
+	@cat results/*.summary
 
 resume: setup ## Go on after a run was killed
 	@$(SNAKEMAKE) --unlock
-	@$(SNAKEMAKE) --rerun-incomplete && cat results/ledger.summary
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete
+	@cat results/*.summary
 
 test: all ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 	cargo test --release --locked --workspace
@@ -49,6 +53,7 @@ docs-check: all ## Say which documents are stale
 	$(BIN)/python scripts/fill_docs.py --check
 
 setup:
+	@command -v "$(PYTHON)" > /dev/null || { echo "error: Python 3.11 or newer is needed, and there is no $(PYTHON) on the PATH; name one with make PYTHON=..." >&2; exit 2; }
 	@$(PYTHON) scripts/bootstrap.py
 
 help: ## List the targets

@@ -7,21 +7,19 @@ min_version("9.0")
 include: "rules/common.smk"
 
 
-# What PyTorch and burn leave behind is never made of wildcards from outside.
-wildcard_constraints:
-    side="pytorch|burn",
-
-
 localrules:
     all,
 
 
+# Every run and every comparison of the configuration, also those that no page needs.
 rule all:
     input:
-        ledger="results/ledger.ok",
-        markdown="results/ledger.md",
-        parquet="results/ledger.parquet",
-        step_jsons=STEP_JSONS,
+        checked="results/checked.txt",
+        comparisons=COMPARISONS,
+        preflight=PREFLIGHTS,
+        runs=RUN_FILES,
+    message:
+        "All is made"
 
 
 include: "rules/build.smk"
@@ -34,8 +32,12 @@ include: "rules/ledger.smk"
 
 onsuccess:
     end_at_once()
-    print_summary()
+    if not os.environ.get("PITB_SAY_SUMMARY_LATER"):
+        print_summary()
 
 
 onerror:
     end_at_once()
+    # Only then do the summaries speak of this call.
+    if failed_in("check_results", log):
+        print_summary()

@@ -146,6 +146,7 @@ def margin(folder: Path, repeats: int, side: str, optimizer: str) -> dict[str, A
             "tolerance": 1e-6,
             "threads": 1,
             "batch_size": 250,
+            "pages": [],
             "runs": runs,
             "comparisons": [],
         }

@@ -17,7 +17,7 @@ from pitb import batches, imports
 from pitb.config import load
 from pitb.errors import PitbError
 from pitb.pages import PAGES
-from pitb.results import comparison_path, evidence_path
+from pitb.results import comparison_path
 
 TARGET = ROOT / "target"
 PROGRAMS = ("train-step", "optdef", "clip", "moves", "discard")
@@ -80,10 +80,18 @@ def results(paths):
 
 
 def print_summary():
-    """The ledger's last word; make prints it itself, also where there was nothing to do."""
-    path = Path("results/ledger.summary")
-    if path.is_file() and "MAKELEVEL" not in os.environ:
-        print(path.read_text(encoding="utf-8").strip())
+    """The last word on the comparisons and on the ledger."""
+    for name in ("comparisons", "ledger"):
+        path = Path(f"results/{name}.summary")
+        if path.is_file():
+            print(path.read_text(encoding="utf-8").strip())
+
+
+def failed_in(rule_name, logs):
+    """Whether Snakemake's own log, a path or several, says that this rule failed."""
+    paths = [logs] if isinstance(logs, str) else logs
+    texts = (Path(path).read_text(encoding="utf-8") for path in paths)
+    return any(f"Error in rule {rule_name}:" in text for text in texts)
 
 
 def end_at_once():
@@ -109,8 +117,21 @@ BURN_BATCHES = {
     for program in CONFIG.programs("burn")
 }
 PAIR_BATCHES = batches.pair_batches(CONFIG)
-STEP_JSONS = results(
-    f"evidence/train-step/{run.id}.json"
-    for run in CONFIG.runs
-    if run.program == batches.TRAIN_STEP
+RUN_FILES = results(
+    [
+        *(
+            path
+            for batch in PYTORCH_BATCHES.values()
+            for path in batches.outputs(batch)
+        ),
+        *(
+            path
+            for program, found in BURN_BATCHES.items()
+            for batch in found.values()
+            for path in batches.outputs(batch, program)
+        ),
+    ]
 )
+COMPARISONS = results(comparison_path(pair.a, pair.b) for pair in CONFIG.pairs)
+PREFLIGHTS = [f"results/evidence/preflight/{name}.json" for name in PAIR_BATCHES]
+LEDGER = ["results/ledger.csv"] if CONFIG.pages else []

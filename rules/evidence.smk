@@ -53,7 +53,7 @@ rule probe_compiler:
         root=ROOT,
         target=TARGET,
     message:
-        "Asking the compiler about steps that are not assigned, dropped, or marked"
+        "Asking the compiler about steps that are not assigned, dropped, or marked (builds where it must)"
     shell:
         "python {input.script[0]:q} --root {params.root:q} --target-dir {params.target:q}"
         " --noassign {output.noassign:q} --discard {output.discard:q}"

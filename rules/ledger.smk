@@ -1,11 +1,31 @@
-# Takes: the figures of all tables and the published ones. Gives: the ledger, and its verdict.
+# Takes: the comparisons, and the figures of all tables and the published ones. Gives: the list of
+# comparisons, the ledger, and their verdict.
+
+
+rule summarise_comparisons:
+    input:
+        script=script("summarise_comparisons.py"),
+        comparisons=COMPARISONS,
+    output:
+        csv="results/comparisons.csv",
+        markdown="results/comparisons.md",
+        summary="results/comparisons.summary",
+    log:
+        "results/logs/summarise_comparisons.log",
+    benchmark:
+        "results/benchmarks/summarise_comparisons.tsv"
+    message:
+        "Listing all comparisons"
+    shell:
+        "python {input.script[0]:q} {input.comparisons:q} --out results/comparisons"
+        " > {log:q} 2>&1"
 
 
 rule make_ledger:
     input:
         script=script("make_ledger.py"),
-        published=[ROOT / f"config/published/{page}.csv" for page in PAGES],
-        figures=[f"results/tables/{page}/figures.csv" for page in PAGES],
+        published=[ROOT / f"config/published/{page}.csv" for page in CONFIG.pages],
+        figures=[f"results/tables/{page}/figures.csv" for page in CONFIG.pages],
     output:
         csv="results/ledger.csv",
         markdown="results/ledger.md",
@@ -23,18 +43,21 @@ rule make_ledger:
 
 
 # A rule of its own: where a figure was not reproduced this fails, and the ledger stays.
-rule check_ledger:
+rule check_results:
     input:
-        script=script("check_ledger.py"),
-        ledger="results/ledger.csv",
-        preflight=[f"results/evidence/preflight/{name}.json" for name in PAIR_BATCHES],
+        script=script("check_results.py"),
+        comparisons="results/comparisons.csv",
+        ledger=LEDGER,
     output:
-        ok="results/ledger.ok",
+        ok="results/checked.txt",
     log:
-        "results/logs/check_ledger.log",
+        "results/logs/check_results.log",
     benchmark:
-        "results/benchmarks/check_ledger.tsv"
+        "results/benchmarks/check_results.tsv"
+    params:
+        ledger=f"--ledger {LEDGER[0]}" if LEDGER else "",
     message:
-        "Checking that every published figure was reproduced"
+        "Checking that every pair was compared and every published figure reproduced"
     shell:
-        "python {input.script[0]:q} {input.ledger:q} --out {output.ok:q} > {log:q} 2>&1"
+        "python {input.script[0]:q} --comparisons {input.comparisons:q} {params.ledger}"
+        " --out {output.ok:q} > {log:q} 2>&1"

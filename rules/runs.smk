@@ -12,6 +12,8 @@ for name, batch in PYTORCH_BATCHES.items():
             script=script("train_pytorch.py"),
             config=ancient(config_files()),
             schema=ancient(ROOT / "config/schema.json"),
+            # Another PyTorch is another result.
+            lock=ROOT / "requirements.lock",
         output:
             files=results(batches.outputs(batch)),
         log:

@@ -1,6 +1,7 @@
 # Takes: comparisons, traces and evidence. Gives: each page's tables, in both languages and as CSV.
 
-for page_name, page in PAGES.items():
+for page_name in CONFIG.pages:
+    page = PAGES[page_name]
 
     rule:
         name:

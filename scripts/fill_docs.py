@@ -30,14 +30,14 @@ ROWS = {
     "margin_burn": {"en": "One more run, burn's side", "zh": "多一次运行，burn 侧"},
 }
 HEAD = {
-    "en": ("what", "pipeline", "by hand", "ratio (least to most)"),
-    "zh": ("项目", "流水线", "手工", "比值（最小到最大）"),
+    "en": ("what", "pipeline", "by hand", "ratio (least to most)", "repeats"),
+    "zh": ("项目", "流水线", "手工", "比值（最小到最大）", "次数"),
 }
 
 
 def bench_table(found: dict[str, Any], language: str) -> str:
     """What `make bench` measured last."""
-    lines = ["| " + " | ".join(HEAD[language]) + " |", "| --- | --- | --- | --- |"]
+    lines = ["| " + " | ".join(HEAD[language]) + " |", "| --- | --- | --- | --- | --- |"]
     for name, text in ROWS.items():
         if name not in found:
             raise PitbError(f"bench/bench.json holds no {name}; run make bench")
@@ -47,6 +47,7 @@ def bench_table(found: dict[str, Any], language: str) -> str:
         else:
             spread = f"{item['ratio']} ({item['ratio_min']}–{item['ratio_max']})"
             cells = [f"{item['ours_s']} s", f"{item['other_s']} s", spread]
+        cells.append(str(item["repeats"]))
         lines.append("| " + " | ".join([text[language], *cells]) + " |")
     item = found["pipeline"]
     where = f"{item['platform']}, {item['cores']} cores, rustc {item['rustc']}"
@@ -69,11 +70,30 @@ def published_table(rows: list[Judged], name: str, language: str) -> str:
     return "\n".join(line for line in lines if line.startswith("|"))
 
 
-def targets() -> str:
+TARGETS_ZH = {
+    "all": "编译、训练、比较，核对每个印出的数字",
+    "resume": "运行被杀掉之后接着跑",
+    "test": "测试一切：先是 cargo 的测试，再用 pytest 测包和整条流水线",
+    "check": "格式、代码检查和类型",
+    "format": "整理全部格式",
+    "lock": "把 requirements.in 里要的东西连同哈希固定下来",
+    "bench": "和最朴素的做法对比，测量流水线",
+    "docs": "把生成的内容写进文档",
+    "docs-check": "说出哪些文档过时了",
+    "help": "列出这些目标",
+}
+
+
+def targets(language: str) -> str:
     """The Makefile's own list of targets."""
     text = read_text(ROOT / "Makefile")
-    found = re.findall(r"^([a-z-]+):.*## (.*)$", text, re.MULTILINE)
-    return "\n".join(f"- `make {name}`: {what}" for name, what in found).replace("make all", "make")
+    found = dict(re.findall(r"^([a-z-]+):.*## (.*)$", text, re.MULTILINE))
+    if found.keys() != TARGETS_ZH.keys():
+        raise PitbError(f"the Makefile's targets are {', '.join(found)}; TARGETS_ZH has others")
+    said = found if language == "en" else TARGETS_ZH
+    separator = ": " if language == "en" else "："
+    lines = [f"- `make {name}`{separator}{what}" for name, what in said.items()]
+    return "\n".join(lines).replace("make all", "make")
 
 
 def rules() -> str:
@@ -83,8 +103,15 @@ def rules() -> str:
     if ended.returncode != 0:
         raise PitbError(f"snakemake draws no graph of the rules: {ended.stderr.strip()}")
     graph = ended.stdout[ended.stdout.index("flowchart") :]
-    lines = [line for line in graph.splitlines() if not line.strip().startswith("style ")]
-    return "\n".join(["```mermaid", *lines, "```"])
+    head, *lines = [line for line in graph.splitlines() if not line.strip().startswith("style ")]
+    # Snakemake prints the arrows in an order of chance.
+    nodes = [line for line in lines if "-->" not in line]
+    arrows = sorted((line for line in lines if "-->" in line), key=_numbers)
+    return "\n".join(["```mermaid", head, *nodes, *arrows, "```"])
+
+
+def _numbers(line: str) -> list[int]:
+    return [int(number) for number in re.findall(r"id(\d+)", line)]
 
 
 def contents(language: str) -> dict[str, str]:
@@ -94,7 +121,7 @@ def contents(language: str) -> dict[str, str]:
     return {
         "ledger": f"```\n{ledger.summary(rows)}\n```",
         "bench": bench_table(bench, language),
-        "targets": targets(),
+        "targets": targets(language),
         "rules": rules(),
         "mismatch": published_table(rows, "mismatch", language),
     }

@@ -5,10 +5,9 @@ from pathlib import Path
 
 from pitb import tables
 from pitb.errors import run_main
-from pitb.pages import PAGES, one_step, optimizer_defaults
+from pitb.pages import PAGES
+from pitb.pages.builders import build
 from pitb.pages.sources import Sources
-
-BUILDERS = {"one-step": one_step.TABLES, "optimizer-defaults": optimizer_defaults.TABLES}
 
 
 def main() -> None:
@@ -16,9 +15,10 @@ def main() -> None:
     parser.add_argument("page", choices=PAGES)
     parser.add_argument("--results", type=Path, required=True, help="folder of results")
     arguments = parser.parse_args()
-    found = Sources(arguments.results)
-    builders = BUILDERS[arguments.page]
-    made = [builders[name](found) for name in PAGES[arguments.page].tables]
+    made = build(arguments.page, Sources(arguments.results))
+    for table in made:
+        if table.error is not None:
+            print(f"{table.name}: {table.error}")
     tables.write(made, arguments.results / "tables" / arguments.page)
 
 

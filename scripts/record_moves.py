@@ -22,6 +22,8 @@ def main() -> None:
     ids = [take_ids(found) for found in runs]
     if runs[0] != runs[1]:
         raise PitbError("two runs of moves differ in more than their ids")
+    if not ids[0]:
+        raise PitbError("moves names no parameter id")
     differ = all(a != b for a, b in zip(*ids, strict=True))
     write_json(arguments.out, {**runs[0], "ids_differ_between_runs": differ})
 

@@ -20,26 +20,27 @@ def ramp(scale: float) -> dict[str, torch.Tensor]:
     """A gradient for every parameter of A1, of both signs, none of them zero."""
     gradients = {}
     for i, (name, values) in enumerate(a1.parameters().items()):
+        # Sixteenths of alternating sign, so that every processor makes the same ones.
         k = torch.arange(values.size, dtype=torch.float32).reshape(values.shape)
-        gradients[name] = scale * (i + 1) * torch.cos(k + 1)
+        gradients[name] = scale * (i + 1) * (1 - 2 * (k % 2)) * (k % 7 + 1) / 16
     return gradients
 
 
 def with_value(value: float) -> dict[str, torch.Tensor]:
     """The ramp with one element replaced."""
-    gradients = ramp(0.1)
+    gradients = ramp(0.125)
     gradients["fc1.bias"][3] = value
     return gradients
 
 
 def only(*names: str) -> dict[str, torch.Tensor]:
     """The ramp for some parameters; the others have no gradient, as frozen ones have none."""
-    return {name: gradient for name, gradient in ramp(0.1).items() if name in names}
+    return {name: gradient for name, gradient in ramp(0.125).items() if name in names}
 
 
 CASES = {
-    "cap below the norm": (ramp(0.1), 0.1),
-    "cap above the norm": (ramp(0.1), 1e3),
+    "cap below the norm": (ramp(0.125), 0.1),
+    "cap above the norm": (ramp(0.125), 1e3),
     "one parameter": (only("fc2.bias"), 0.01),
     "frozen first layer": (only("fc2.weight", "fc2.bias"), 0.1),
     "no gradient": (only(), 0.1),

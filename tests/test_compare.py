@@ -224,6 +224,7 @@ GOOD = '{"loss": 1.0, "w": [1.0, 2.0]}'
         ("[" * 100_000, "nested too deeply|not valid JSON"),
         ("", "not valid JSON"),
         ("{}", "has no loss"),
+        ('{"loss": "nan", "w": [1.0, 2.0]}', "NaN on one side only"),
     ],
 )
 def test_what_the_command_cannot_compare_is_exit_code_2(root, tmp_path, text, sentence):
@@ -232,6 +233,27 @@ def test_what_the_command_cannot_compare_is_exit_code_2(root, tmp_path, text, se
     code, _, error = command(root, tmp_path / "a.json", tmp_path / "b.json")
     assert code == 2
     assert re.search(sentence, error)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"w": []}'])
+def test_nothing_compared_is_not_ok(root, tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    code, printed, error = command(root, tmp_path / "a.json", tmp_path / "a.json")
+    assert (code, printed) == (2, "")
+    assert "no value to compare" in error
+
+
+def test_what_json_has_no_number_for_is_text(root, tmp_path):
+    (tmp_path / "a.json").write_text('{"loss": "inf", "w": [1.0, 2.0]}')
+    code, printed, _ = command(root, tmp_path / "a.json", tmp_path / "a.json")
+    assert code == 1
+    assert printed.endswith("worst=inf tol=1e-06 MISMATCH\n")
+
+
+def test_comparisons_are_counted_by_verdict():
+    found = [compared(made(), made()), compared(made(), made(loss=1.0))]
+    found.append(compare.Comparison("a", "b", 1.0, [], error="no"))
+    assert compare.summary(found) == "comparisons: 3: 1 OK, 1 MISMATCH, 1 error"
 
 
 def test_a_missing_file_and_a_mixed_pair_are_exit_code_2(root, tmp_path):

@@ -62,14 +62,31 @@ CASES = [
     ("scope: per-parameter", "scope: per-param", r"nearest: per-parameter"),
     ("max_norm: 0.1", "max_norm: 0", "less than or equal to the minimum of 0"),
     ("b: burn/clip-norm", "b: burn/clip-nrm", r"which is no run; the nearest is 'burn/clip-norm'"),
-    ("b: burn/clip-norm", "b: brn/clip-norm", "is not a valid name"),
-    ("    sgdm:", "    SGDM:", "is not a valid name"),
+    ("b: burn/clip-norm", "b: brn/clip-norm", "is not a side and a name, such as"),
+    ("    sgdm:", "    SGDM:", "line 20: runs.pytorch.SGDM: .SGDM. is not lowercase letters"),
+    ("quantities: [param]", "quantities: [parm]", "is not loss, logits, grad, "),
+    ("lr: 0.1", "lr: -0.1", "is less than the minimum of 0"),
     ("initial_state: float32", "initial_state: f32", "allowed: float32, float64"),
     ("quantities: [param]", "quantities: []", "quantities"),
     (
         "{a: pytorch/adamw, b: burn/adamw-only-wd",
         "{a: pytorch/adamw, b: burn/adamw-only-eps",
         "as an earlier one does",
+    ),
+    (
+        "pages: [one-step,",
+        "pages: [one-stop,",
+        "pages.0. is .one-stop.; allowed: .*nearest: one-step",
+    ),
+    (
+        "    adamw-only-wd:",
+        "    adamw-only:",
+        "page 'optimizer-defaults' needs the run 'burn/adamw-only-wd'|is no run",
+    ),
+    (
+        "  - {a: pytorch/sgd, b: burn/sgd,",
+        "  - {a: pytorch/sgd, b: burn/sgdm,",
+        "page 'one-step' needs 'pytorch/sgd' compared with 'burn/sgd'",
     ),
     ("runs:\n", "runs: 3\nx:\n", "unknown key 'x'|runs is 3"),
 ]
@@ -109,6 +126,16 @@ def test_later_files_and_overrides_win(files, tmp_path):
         config.load([files[0]], files[1], {"threads": "010"})
 
 
+def test_comparisons_of_a_later_file_are_added(files, tmp_path):
+    path = tmp_path / "more.yaml"
+    pair = "{a: pytorch/sgd, b: burn/sgdm, quantities: [loss]}"
+    path.write_text(f"comparisons:\n  - {pair}\n  - {pair}\n")
+    with pytest.raises(PitbError, match=r"more\.yaml, line 3: .* as an earlier one does"):
+        config.load([files[0], path], files[1])
+    path.write_text(f"comparisons:\n  - {pair}\n")
+    assert len(config.load([files[0], path], files[1]).pairs) == 18
+
+
 def test_a_batch_knows_every_file_it_writes(loaded):
     outputs = [
         path
@@ -122,8 +149,8 @@ def test_a_batch_knows_every_file_it_writes(loaded):
 @given(st.sets(st.text("abc", min_size=1, max_size=5), min_size=1, max_size=30), st.text("abc"))
 def test_a_new_run_moves_no_other_to_another_batch(names, new):
     def assigned(names):
-        runs = tuple(config.Run("burn", name, "optdef", {}, "") for name in sorted(names))
-        base = config.Config(1e-6, 1, 64, runs, ())
+        runs = tuple(config.Run("burn", name, "optdef", {}, {}) for name in sorted(names))
+        base = config.Config(1e-6, 1, 64, runs, (), ())
         return {run.name: n for n, batch in base.batches("burn").items() for run in batch}
 
     before, after = assigned(names), assigned(names | {new})
@@ -131,7 +158,9 @@ def test_a_new_run_moves_no_other_to_another_batch(names, new):
 
 
 def test_moving_a_run_in_the_file_changes_no_digest(loaded):
-    moved = replace(loaded, runs=tuple(replace(run, source="elsewhere") for run in loaded.runs))
+    moved = replace(
+        loaded, runs=tuple(replace(run, sources={"options": "elsewhere"}) for run in loaded.runs)
+    )
     for before, after in zip(
         batches.pytorch_batches(loaded).values(),
         batches.pytorch_batches(moved).values(),

@@ -68,6 +68,8 @@ def agreeing():
                 burn.setdefault(item.when, {})[rest] = "0.5"
             else:
                 config[field] = "None" if rest else "0.0" if item.off is not None else "0.5"
+        values |= dict.fromkeys(optimizer.pytorch_only)
+        config |= dict.fromkeys(optimizer.burn_only, "None")
         pytorch[optimizer.pytorch] = values
         burn[optimizer.burn_config] = config
     return pytorch, burn
@@ -115,6 +117,22 @@ def test_a_name_that_a_library_no_longer_has_is_said():
     with pytest.raises(PitbError, match=r"opt\.defaults has no 'eps'"):
         defaults.differences(pytorch, debug(burn))
     pytorch, burn = agreeing()
-    burn["AdamConfig"]["eps"] = burn["AdamConfig"].pop("epsilon")
+    del burn["AdamConfig"]["epsilon"]
     with pytest.raises(PitbError, match="AdamConfig has no 'epsilon'"):
         defaults.differences(pytorch, debug(burn))
+
+
+@pytest.mark.parametrize(
+    ("side", "sentence"), [(0, "of PyTorch's Adam"), (1, "of burn's AdamConfig")]
+)
+def test_a_default_that_a_library_adds_does_not_go_unnoticed(side, sentence):
+    sides = agreeing()
+    sides[side]["Adam" if side == 0 else "AdamConfig"]["novelty"] = "1"
+    with pytest.raises(PitbError, match=f"lacks 'novelty' {sentence}"):
+        defaults.differences(sides[0], debug(sides[1]))
+
+
+def test_a_part_that_is_switched_on_by_default_is_a_difference():
+    pytorch, burn = agreeing()
+    burn["AdamConfig"]["weight_decay"] = "Some(WeightDecayConfig { penalty: 0.1 })"
+    assert [d.name for d in defaults.differences(pytorch, debug(burn))] == ["Adam weight decay"]

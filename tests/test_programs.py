@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 
@@ -37,8 +38,11 @@ def test_every_script_explains_itself(root, name):
         (["optdef", "RmsProp", "--lr", "0.01", "--set", "eps=1e-8"], 'the nearest is "epsilon"'),
         (["optdef", "Rmsprop", "--lr", "0.01"], 'the nearest is "RmsProp"'),
         (["optdef", "RmsProp", "--lr", "0.01", "--set", "centered=no"], "not JSON"),
-        (["optdef", "RmsProp", "--lr", "nan"], "not a finite number"),
+        (["optdef", "RmsProp", "--lr", "nan"], "not a finite number of 0 or more"),
         (["optdef", "RmsProp"], "--lr"),
+        (["optdef", "RmsProp", "--lr", "0.1", "--steps", "0"], "must be 1 or more"),
+        (["optdef", "RmsProp", "--lr", "0.1", "--set", "epsilon=1e-50"], "burn reads 0"),
+        (["optdef", "RmsProp", "--runs", "a", "--traces", "b"], "cannot be used with"),
         (["optdef", "Muon", "--lr", "0.01"], "ended early"),
         (["optdef", "--runs", "missing.json", "--traces", "x"], "missing.json"),
         (["train-step", "--json", "/dev/null/x.json"], "cannot"),
@@ -97,15 +101,40 @@ def test_inputs_computed_in_f32_fail_the_preflight(root, programs, tmp_path):
     )
 
 
-def test_moves_prints_what_it_records(programs, tmp_path):
+def test_moves_prints_the_page_from_what_it_records(programs, tmp_path):
     path = tmp_path / "moves.json"
     assert run(programs / "moves", "--json", path) == (0, "", "")
     found = json.loads(path.read_text())
-    _, printed, _ = run(programs / "moves")
-    assert f"fc2.bias after step      {found['step']['after']}\n" in printed
-    # Random at each run, so the printed ids are not the recorded ones.
     assert [key["name"] for key in found["step"]["keys"]] == list(a1.parameters())
+    _, printed, _ = run(programs / "moves")
+    # Random at each run, so the printed ids are not the recorded ones.
     assert not any(key["id"] in printed for key in found["step"]["keys"])
+    step = found["step"]
+    assert re.sub(r"id \w+", "id ID", printed).splitlines() == [
+        "GradientsParams.len()    4",
+        "  fc1.weight id ID  get::<2> is_some = true",
+        "  fc2.weight id ID  get::<2> is_some = true",
+        f"  fc2.bias   id ID  get::<1> = Some({step['fc2.bias.grad']})",
+        f"fc2.bias before          {step['before']}",
+        f"fc2.bias after step      {step['after']}",
+        f"clone taken before step  {step['before']}",
+        "fc2.bias ParamId unchanged: true",
+        "param still require_grad: true",
+        "from_grads(.., &other).len() = 0",
+        "other fc2.bias changed by step: false",
+    ]
+
+
+def test_a_step_that_cannot_be_made_is_json_and_the_others_go_on(programs, tmp_path):
+    runs = [
+        {"id": f"burn/{name.lower()}", "optimizer": name, "lr": 0.1, "steps": 1}
+        for name in ("Muon", "Sgd")
+    ]
+    (tmp_path / "runs.json").write_text(json.dumps({"runs": runs}))
+    folders = ("--traces", tmp_path, "--jsons", tmp_path)
+    assert run(programs / "train-step", "--runs", tmp_path / "runs.json", *folders)[0] == 0
+    assert "2D" in json.loads((tmp_path / "burn/muon.json").read_text())["error"]
+    assert json.loads((tmp_path / "burn/sgd.json").read_text())["loss"] > 1
 
 
 def test_all_defaults_of_burn_are_printed(programs):

@@ -33,9 +33,8 @@ def pytorch_batches(config: Config) -> dict[str, Batch]:
         batches[f"pytorch-{number}"] = {
             "threads": config.threads,
             "runs": [{**_spec(run), "program": run.program} for run in runs],
-            "evidence": [],
+            "evidence": [] if batches else list(PYTORCH_EVIDENCE),
         }
-    next(iter(batches.values()))["evidence"] = list(PYTORCH_EVIDENCE)
     return batches
 
 
@@ -90,7 +89,7 @@ def outputs(batch: Batch, program: str | None = None) -> Iterator[str]:
 
 def digest_of(batch: Batch) -> str:
     """Changes when the batch does, though not when its runs move to other lines of the file."""
-    runs = [{k: v for k, v in run.items() if k != "source"} for run in batch.get("runs", ())]
+    runs = [{k: v for k, v in run.items() if k != "sources"} for run in batch.get("runs", ())]
     return digest([{**batch, "runs": runs}])
 
 
@@ -124,4 +123,4 @@ def read(arguments: argparse.Namespace) -> Batch:
 
 
 def _spec(run: Run) -> dict[str, Any]:
-    return {**run.spec, "source": run.source}
+    return {**run.spec, "sources": run.sources}

@@ -44,10 +44,15 @@ def options(pairs: list[str]) -> dict[str, Any]:
         if key in found:
             raise PitbError(f"--set {pair}: {key} was set before")
         try:
-            found[key] = json.loads(text)
-        except json.JSONDecodeError:
+            found[key] = json.loads(text, parse_constant=_no_number)
+        except ValueError:
             raise PitbError(f"--set {pair}: the value is not JSON, such as 0.9 or false") from None
     return found
+
+
+def _no_number(text: str) -> None:
+    """JSON has no NaN and no Infinity, though Python reads them."""
+    raise ValueError(text)
 
 
 def train(
@@ -65,6 +70,8 @@ def train(
     """
     if (arguments.runs is None) != (arguments.traces is None):
         raise PitbError("--runs and --traces must be given together")
+    if arguments.runs and (arguments.json or arguments.trace):
+        raise PitbError("--json and --trace are for one run; --runs writes to the folder --traces")
     specs = read_specs(arguments.runs) if arguments.runs else [spec()]
 
     # Takes seconds, so only once the arguments are known to be right.

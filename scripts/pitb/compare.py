@@ -155,7 +155,7 @@ def initial_difference(a: Trace, b: Trace) -> str | None:
         return f"{a.run} records no input and no initial parameter"
     if hashes_a == hashes_b:
         return None
-    for name in hashes_a.keys() | hashes_b.keys():
+    for name in (*hashes_a, *hashes_b):
         for run, found in ((a, hashes_a), (b, hashes_b)):
             if name not in found:
                 return f"initial state differs: {run.run} has no {name}"
@@ -211,8 +211,7 @@ def compare(
     for key, entry in entries_a.items():
         comparison.rows.append(_row(entry, a.of(entry), b.of(entries_b[key]), tolerance))
     _count_rest(comparison, a, b)
-    comparison.counts()
-    return comparison
+    return _checked(comparison)
 
 
 def _selected(run: Trace, quantities: Sequence[str]) -> dict[Key, Entry]:
@@ -392,19 +391,22 @@ def _from_json(value: Any, path: Path) -> Trace:
 
 def _numbers(value: Any, name: str, path: Path) -> Array:
     try:
-        array = np.asarray(value)
+        return np.asarray(_floats(value), dtype=np.float64)
+    except TypeError:
+        raise NotComparable(f"{path}: {name} holds something that is not a number") from None
     except ValueError:
         raise NotComparable(f"{path}: {name} is a list whose rows differ in length") from None
-    if not np.issubdtype(array.dtype, np.number) or not _only_numbers(value):
-        raise NotComparable(f"{path}: {name} holds something that is not a number")
-    return array.astype(np.float64)
 
 
-def _only_numbers(value: Any) -> bool:
-    """Whether nested lists hold nothing but numbers; to NumPy, true is one too."""
+def _floats(value: Any) -> Any:
+    """Nested lists of floats. Text stands for what JSON has no number for; to NumPy, true is 1."""
     if isinstance(value, list):
-        return all(map(_only_numbers, value))
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+        return [_floats(item) for item in value]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if value in ("nan", "inf", "-inf"):
+            return float(value)
+        raise TypeError
+    return value
 
 
 def compare_files(
@@ -438,8 +440,24 @@ def _compare_json(a: Trace, b: Trace, tolerance: float) -> Comparison:
     for key, entry in entries_a.items():
         comparison.rows.append(_row(entry, a.of(entry), b.of(entries_b[key]), tolerance))
     comparison.total = len(entries_a)
+    return _checked(comparison)
+
+
+def _checked(comparison: Comparison) -> Comparison:
+    """The comparison, its numbers checked to add up; nothing compared is no OK."""
     comparison.counts()
+    if not any(row.n for row in comparison.rows):
+        raise NotComparable(f"{comparison.a} and {comparison.b} hold no value to compare")
     return comparison
+
+
+def summary(comparisons: Sequence[Comparison]) -> str:
+    """One line: how many comparisons came out how; the numbers are checked to add up."""
+    counts = {v: sum(c.verdict == v for c in comparisons) for v in EXIT_CODES}
+    if sum(counts.values()) != len(comparisons):
+        raise AssertionError(f"{counts} do not add up to {len(comparisons)}")
+    parts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return f"comparisons: {len(comparisons)}: {parts}"
 
 
 def page_name(row: Row, last_step: int) -> str:

@@ -14,13 +14,13 @@ from jsonschema import ValidationError
 from pitb import strict_yaml
 from pitb.errors import PitbError, nearest
 from pitb.files import read_json
+from pitb.pages import PAGES
 from pitb.results import pair_name
 from pitb.strict_yaml import Document
 
 T = TypeVar("T")
 
 DEFAULT_PROGRAM = "optdef"
-TRAIN_STEP = "train-step"
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Run:
     program: str
     spec: dict[str, Any]
     """What the programs read; the id is in it."""
-    source: str
-    """File and line of its options, for messages."""
+    sources: dict[str, str]
+    """File and line of ``options`` and of each path below it, for messages."""
 
     @property
     def id(self) -> str:
@@ -66,6 +66,7 @@ class Config:
     batch_size: int
     runs: tuple[Run, ...]
     pairs: tuple[Pair, ...]
+    pages: tuple[str, ...]
 
     def batches(self, side: str, program: str | None = None) -> dict[int, list[Run]]:
         """The runs of one side, and of one program where it is named, by batch."""
@@ -122,9 +123,14 @@ def load(
     merged = Document({}, {}, paths[0])
     sources: dict[strict_yaml.Path_, str] = {}
     for document in documents:
+        # Comparisons are added to those of earlier files, so their lines are counted on from them.
+        before = len(merged.value.get("comparisons") or [])
         _merge(merged.value, document.value)
         for path in document.lines:
-            sources[path] = document.where(path)
+            moved = path
+            if len(path) > 1 and path[0] == "comparisons" and isinstance(path[1], int):
+                moved = (path[0], path[1] + before, *path[2:])
+            sources[moved] = document.where(path)
     for key, value in (overrides or {}).items():
         merged.value[key] = _override(key, value)
         sources = {path: where for path, where in sources.items() if path[:1] != (key,)}
@@ -143,6 +149,8 @@ def _merge(into: dict[str, Any], update: dict[str, Any]) -> None:
     for key, value in update.items():
         if isinstance(value, dict) and isinstance(into.get(key), dict):
             _merge(into[key], value)
+        elif key == "comparisons" and isinstance(value, list) and isinstance(into.get(key), list):
+            into[key] = into[key] + value
         else:
             into[key] = value
 
@@ -165,6 +173,8 @@ def _validate(value: Any, schema: Any, where: Any) -> None:
         if error.validator == "additionalProperties":
             extra = next(key for key in error.instance if key not in error.schema["properties"])
             path = (*path, extra)
+        elif "propertyNames" in error.absolute_schema_path:
+            path = (*path, error.instance)
         raise PitbError(f"{where(path)}: {_sentence(error, path)}")
     for path, number in _numbers(value, ()):
         if not math.isfinite(number):
@@ -207,8 +217,7 @@ def _sentence(error: ValidationError, path: strict_yaml.Path_) -> str:
             allowed = ", ".join(map(str, error.validator_value))
             return f"{name} is {_shown(found)}; allowed: {allowed} (nearest: {near})"
         case "pattern":
-            pattern = error.validator_value
-            return f"{name}: {_shown(found)} is not a valid name; it must match {pattern}"
+            return f"{name}: {_shown(found)} is not {error.schema['description']}"
         case _:
             return f"{name}: {error.message}"
 
@@ -220,7 +229,7 @@ def _shown(value: Any) -> str:
 
 def _resolve(value: dict[str, Any], where: Any) -> Config:
     runs = tuple(
-        _run(side, name, settings, where(("runs", side, name, "options")))
+        _run(side, name, settings, where)
         for side, named in value["runs"].items()
         for name, settings in named.items()
     )
@@ -246,17 +255,45 @@ def _resolve(value: dict[str, Any], where: Any) -> Config:
                 f"{pair.b}, as an earlier one does"
             )
         pairs.append(pair)
+    for index, page in enumerate(value["pages"]):
+        _check_page(page, known, [pair.name for pair in pairs], where(("pages", index)))
     return Config(
         tolerance=float(value["tolerance"]),
         threads=int(value["threads"]),
         batch_size=int(value["batch_size"]),
         runs=runs,
         pairs=tuple(pairs),
+        pages=tuple(value["pages"]),
     )
 
 
-def _run(side: str, name: str, settings: dict[str, Any], source: str) -> Run:
+def _check_page(page: str, runs: list[str], pairs: list[str], source: str) -> None:
+    needed = PAGES[page]
+    needed_runs = (*needed.traces, *(run for pair in needed.comparisons for run in pair))
+    for run in needed_runs:
+        if run not in runs:
+            raise PitbError(f"{source}: page {page!r} needs the run {run!r}, which is not in runs")
+    for a, b in needed.comparisons:
+        if pair_name(a, b) not in pairs:
+            raise PitbError(
+                f"{source}: page {page!r} needs {a!r} compared with {b!r}, which is not in "
+                "comparisons"
+            )
+
+
+def _run(side: str, name: str, settings: dict[str, Any], where: Any) -> Run:
     spec = {key: value for key, value in settings.items() if key != "program"}
     spec = {"id": f"{side}/{name}", **spec, "options": spec.get("options", {})}
     spec["steps"] = int(spec["steps"])  # 10.0 is an integer to JSON Schema
-    return Run(side, name, settings.get("program", DEFAULT_PROGRAM), spec, source)
+    sources = {
+        ".".join(map(str, path)): where(("runs", side, name, *path))
+        for path in _paths(spec["options"], ("options",))
+    }
+    return Run(side, name, settings.get("program", DEFAULT_PROGRAM), spec, sources)
+
+
+def _paths(value: Any, path: strict_yaml.Path_) -> Iterable[strict_yaml.Path_]:
+    yield path
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _paths(inner, (*path, key))

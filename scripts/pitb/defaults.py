@@ -77,6 +77,7 @@ def differences(pytorch: dict[str, Any], burn: dict[str, Any]) -> list[Differenc
     """
     found: list[Difference] = []
     for optimizer in optimizers():
+        _check_covered(optimizer, pytorch, burn)
         for item in optimizer.hyperparameters:
             a = pytorch_default(pytorch[optimizer.pytorch], item)
             source, b = burn_default(burn, optimizer, item)
@@ -85,6 +86,19 @@ def differences(pytorch: dict[str, Any], burn: dict[str, Any]) -> list[Differenc
             difference = Difference((optimizer.pytorch,), item.label, shown(a), b, (source,))
             _add(found, difference, optimizer.family)
     return found
+
+
+def _check_covered(optimizer: Optimizer, pytorch: dict[str, Any], burn: dict[str, Any]) -> None:
+    """No default of either side goes unnoticed, also one that a new version brings."""
+    mapped = {item.pytorch.partition("[")[0] for item in optimizer.hyperparameters}
+    for name in pytorch[optimizer.pytorch]:
+        if name not in (*mapped, *optimizer.pytorch_only, "lr"):
+            raise PitbError(f"the list of names lacks {name!r} of PyTorch's {optimizer.pytorch}")
+    _, fields = parse_debug(burn[optimizer.burn_config]["debug"])
+    mapped = {item.burn.partition(".")[0] for item in optimizer.hyperparameters}
+    for name in fields:
+        if name not in (*mapped, *optimizer.burn_only):
+            raise PitbError(f"the list of names lacks {name!r} of burn's {optimizer.burn_config}")
 
 
 def _add(found: list[Difference], new: Difference, family: str) -> None:
@@ -131,7 +145,10 @@ def same(pytorch: Any, burn: str, off: float | None) -> bool:
     pytorch_off = pytorch is None or (off is not None and pytorch == off)
     if burn == "None":
         return pytorch_off
-    value = float(burn)
+    try:
+        value = float(burn)
+    except ValueError:
+        return False  # Some(..), which is a value where PyTorch has another
     if pytorch_off:
         return off is not None and value == off
     return as_f32(float(pytorch)) == as_f32(value)

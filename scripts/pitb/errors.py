@@ -28,6 +28,13 @@ def run_main(main: Callable[[], int | None]) -> None:
     except PitbError as error:
         print(f"error: {error}", file=sys.stderr)
         code = EXIT_ERROR
+    except ModuleNotFoundError as error:
+        print(
+            f"error: {error.name} is not installed here; enter the environment that make has made, "
+            "with . .venv/bin/activate",
+            file=sys.stderr,
+        )
+        code = EXIT_ERROR
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); there is nothing left to tell it.
         sys.stderr.close()

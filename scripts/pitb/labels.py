@@ -1,5 +1,7 @@
 """Titles, headings and notes of the tables, in both languages."""
 
+import re
+
 LANGUAGES = {"en": "", "zh": ".zh"}
 """Language to what it adds to a file's name."""
 
@@ -76,7 +78,12 @@ NOTES: dict[str, Text] = {
     ),
 }
 
+COLONS: Text = _both(": ", "：")
+"""Between a name and its value."""
+
 COLUMNS: dict[str, Text] = {
+    "error": _both("no table", "没有表"),
+    "len": _both("len", "len"),
     "row": _both("item", "项"),
     "column": _both("figure", "数值名"),
     "value": _both("value", "值"),
@@ -131,18 +138,38 @@ COLUMNS: dict[str, Text] = {
     "loss_burn": _both("loss, burn", "burn 的 loss"),
     "|dloss|": _both("loss difference", "loss 差"),
     "max|dparam|": _both("largest parameter difference", "参数最大差"),
-    "step 1 max|dparam|": _both("step 1, largest parameter difference", "第 1 步参数最大差"),
-    "step 10 max|dparam|": _both("step 10, largest parameter difference", "第 10 步参数最大差"),
-    "step 10 |dloss|": _both("step 10, loss difference", "第 10 步 loss 差"),
     "steps at which loss_burn rises": _both(
         "steps at which burn's loss rises", "burn 的 loss 回升的步"
     ),
-    "growth per step after step 2": _both("growth per step after step 2", "第 2 步之后每步的增长"),
     "range": _both("range", "范围"),
     "step at which the two sides split": _both("step at which the two sides split", "两边分开的步"),
     "parameters": _both("parameters", "参数个数"),
     "total norm": _both("total norm", "总范数"),
-    "worst over 10 steps (loss or parameter)": _both(
-        "worst over 10 steps (loss or parameter)", "10 步里最大的差（loss 或参数）"
-    ),
 }
+
+PATTERNS: dict[re.Pattern[str], Text] = {
+    re.compile(pattern): text
+    for pattern, text in {
+        r"step (\d+) max\|dparam\|": _both(
+            r"step \1, largest parameter difference", r"第 \1 步参数最大差"
+        ),
+        r"step (\d+) \|dloss\|": _both(r"step \1, loss difference", r"第 \1 步 loss 差"),
+        r"max\|dparam\| at every step (\d+)\.\.(\d+)": _both(
+            r"largest parameter difference at every step \1 to \2",
+            r"第 \1 到 \2 步每步的参数最大差",
+        ),
+        r"\|dloss\| range from step (\d+)": _both(
+            r"range of the loss difference from step \1", r"第 \1 步起 loss 差的范围"
+        ),
+        r"decay difference (.*)": _both(r"difference of the decay, \1", r"衰减之差 \1"),
+        r"worst over (\d+) steps \(loss or parameter\)": _both(
+            r"worst over \1 steps (loss or parameter)", r"\1 步里最大的差（loss 或参数）"
+        ),
+        r"growth per step after step (\d+)": _both(
+            r"growth per step after step \1", r"第 \1 步之后每步的增长"
+        ),
+        r"step (\d+)": _both(r"step \1", r"第 \1 步"),
+        r"get::<(\d)>( is_some)?": _both(r"get::<\1>\2", r"get::<\1>\2"),
+    }.items()
+}
+"""Names that hold numbers; the parts in brackets are put into the text."""

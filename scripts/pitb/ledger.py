@@ -252,7 +252,7 @@ def markdown(rows: list[Judged]) -> str:
 
 
 def _table(rows: list[Judged]) -> list[str]:
-    columns = ("table", "row", "column", "printed", "reproduced", "allowed", "status")
+    columns = [name for name in FIELDS if name != "page"]
     lines = [_line(columns), _line(["---"] * len(columns))]
     return lines + [_line([getattr(row, column) for column in columns]) for row in rows]
 

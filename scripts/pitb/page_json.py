@@ -1,20 +1,23 @@
 """The JSON of the pages' own programs, made from a trace; the burn programs write the same."""
 
+import math
 from typing import Any
 
-from pitb.trace import Trace
+from pitb.trace import Entry, Trace
 
 
 def step_json(recorded: Trace) -> dict[str, Any]:
     """The first step in the structure that both sides share, values as nested lists."""
 
+    if recorded.error is not None:
+        return {"error": recorded.error}
     (logits,) = recorded.select(1, "logits")
     return {
-        "logits": recorded.of(logits).reshape(logits.shape).tolist(),
-        "loss": float(recorded.find(1, "loss")[0]),
+        "logits": _nested(recorded, logits),
+        "loss": _plain(float(recorded.find(1, "loss")[0])),
         "grads": _by_tensor(recorded, 1, "grad"),
         "params_after": _by_tensor(recorded, 1, "param"),
-        "loss_after": float(recorded.find(2, "loss")[0]),
+        "loss_after": _plain(float(recorded.find(2, "loss")[0])),
     }
 
 
@@ -29,7 +32,7 @@ def steps_json(recorded: Trace) -> dict[str, Any]:
     return {
         "steps": [
             {
-                "loss": float(recorded.find(step, "loss")[0]),
+                "loss": _plain(float(recorded.find(step, "loss")[0])),
                 "params_after": _by_tensor(recorded, step, "param"),
             }
             for step in range(1, steps + 1)
@@ -38,7 +41,15 @@ def steps_json(recorded: Trace) -> dict[str, Any]:
 
 
 def _by_tensor(recorded: Trace, step: int, quantity: str) -> dict[str, Any]:
-    return {
-        entry.tensor: recorded.of(entry).reshape(entry.shape).tolist()
-        for entry in recorded.select(step, quantity)
-    }
+    return {entry.tensor: _nested(recorded, entry) for entry in recorded.select(step, quantity)}
+
+
+def _nested(recorded: Trace, entry: Entry) -> Any:
+    return _plain(recorded.of(entry).reshape(entry.shape).tolist())
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no number for becomes text: "nan", "inf", "-inf"."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value if math.isfinite(value) else str(value)

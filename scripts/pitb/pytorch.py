@@ -1,8 +1,10 @@
 """The PyTorch side: a run from its specification to its trace, and the evidence of the pages."""
 
 import inspect
+import math
 import platform
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +27,35 @@ def train_all(
 ) -> None:
     """Train each of ``specs`` and write its trace to ``<traces>/<id>.parquet``.
 
-    All optimizers are constructed once before the first run is trained, so that a mistake in
-    the last specification does not cost the time of the others. ``after`` is told of each run
-    before its trace is written.
+    All are checked before the first is trained, so that a mistake in the last one does not cost
+    the time of the others. ``after`` is told of each run once its trace is written.
 
     Raises:
         PitbError: A specification asks for what PyTorch does not have.
     """
     for spec in specs:
-        _optimizer(spec, [nn.Parameter(torch.zeros(1))])
+        check(spec)
     for spec in specs:
         recorded = train(spec)
         if recorded.error is not None:
             print(f"{spec['id']}: ended early: {recorded.error}", flush=True)
+        trace.write(recorded, traces / f"{spec['id']}.parquet")
         if after is not None:
             after(spec, recorded)
-        trace.write(recorded, traces / f"{spec['id']}.parquet")
 
 
 def train(spec: Spec) -> trace.Trace:
-    """Train one run. An exception of PyTorch's ends the run and stands in the metadata."""
+    """Train one run. An exception of PyTorch's ends the run and stands in the metadata.
+
+    Raises:
+        PitbError: The specification asks for what PyTorch does not have.
+    """
     recorder = trace.Recorder()
     model = mlp()
-    optimizer = _optimizer(spec, model.parameters())
-    metadata = _metadata(spec, model, optimizer)
+    metadata = _metadata(spec, model, check(spec))
     try:
+        constructor = getattr(torch.optim, spec["optimizer"])
+        optimizer = constructor(model.parameters(), lr=spec["lr"], **spec.get("options", {}))
         _record(spec, model, optimizer, recorder)
     except Exception as error:  # whatever PyTorch raises is a result, not a fault of ours
         first = (str(error).splitlines() or [""])[0]
@@ -83,26 +89,47 @@ def defaults() -> dict[str, Any]:
     return found
 
 
-def _optimizer(spec: Spec, parameters: Any) -> torch.optim.Optimizer:
-    where = f"{spec['source']}: run {spec['id']}" if "source" in spec else f"run {spec['id']}"
-    name = spec["optimizer"]
+def check(spec: Spec) -> dict[str, Any]:
+    """Check what a run asks for; return the optimizer's ``opt.defaults`` with its options set.
+
+    Raises:
+        PitbError: The optimizer or an option is unknown, or a value is not of the option's type
+            or range; names the line, where the run has one.
+    """
+    name, options = spec["optimizer"], spec.get("options", {})
+    if not math.isfinite(spec["lr"]) or spec["steps"] < 1:
+        raise _error(spec, "", f"lr {spec['lr']} and steps {spec['steps']} must be finite and 1 up")
     constructor = getattr(torch.optim, name, None)
     known = isinstance(constructor, type) and issubclass(constructor, torch.optim.Optimizer)
     if not known or constructor is None:
         near = nearest(name, [n for n in dir(torch.optim) if n[0].isupper()])
-        raise PitbError(f"{where}: torch.optim has no optimizer {name!r}; nearest: {near!r}")
-    options = spec.get("options", {})
-    known_options = list(inspect.signature(constructor).parameters)[1:]
-    for key in options:
-        if key not in known_options or key == "lr":
-            near = nearest(key, [option for option in known_options if option != "lr"])
-            raise PitbError(f"{where}: torch.optim.{name} has no option {key!r}; nearest: {near!r}")
+        raise _error(spec, "", f"torch.optim has no optimizer {name!r}; nearest: {near!r}")
+    signature = inspect.signature(constructor).parameters
+    allowed = [option for option in list(signature)[1:] if option != "lr"]
+    for key, value in options.items():
+        if key not in allowed:
+            near = nearest(key, allowed)
+            message = f"torch.optim.{name} has no option {key!r}; nearest: {near!r}"
+            raise _error(spec, key, message)
+        # PyTorch takes any object for true, also the word no.
+        kinds = f"{signature[key].annotation} {type(signature[key].default).__name__}"
+        if isinstance(value, bool) != ("bool" in kinds) and value is not None:
+            kind = "true or false" if "bool" in kinds else "a number"
+            raise _error(spec, key, f"{key} of torch.optim.{name} is {value!r}, not {kind}")
+        if isinstance(value, str) and "str" not in kinds:
+            raise _error(spec, key, f"{key} of torch.optim.{name} is {value!r}, not a number")
     try:
-        optimizer = constructor(parameters, lr=spec["lr"], **options)
+        # A matrix, which every optimizer takes.
+        optimizer = constructor([nn.Parameter(torch.zeros(1, 1))], lr=spec["lr"], **options)
     except (TypeError, ValueError) as error:
-        raise PitbError(f"{where}: torch.optim.{name} refuses its options: {error}") from None
-    assert isinstance(optimizer, torch.optim.Optimizer)
-    return optimizer
+        raise _error(spec, "", f"torch.optim.{name} refuses its options: {error}") from None
+    return dict(optimizer.defaults)
+
+
+def _error(spec: Spec, option: str, message: str) -> PitbError:
+    sources = spec.get("sources", {})
+    source = sources.get(f"options.{option}") or sources.get("options")
+    return PitbError(f"{f'{source}: ' if source else ''}run {spec['id']}: {message}")
 
 
 def _record(
@@ -114,24 +141,45 @@ def _record(
     recorder.add(0, "input", y.numpy(), "int64", "y")
     _add_all(recorder, 0, "param", named)
     for step in range(1, spec["steps"] + 1):
-        optimizer.zero_grad()
-        logits = model(x)
-        loss = nn.functional.cross_entropy(logits, y)
-        recorder.add(step, "logits", logits.detach().numpy(), "float32")
-        recorder.add(step, "loss", loss.item(), "float32")
-        loss.backward()
-        gradients = {name: p.grad for name, p in named.items() if p.grad is not None}
-        _add_all(recorder, step, "grad", gradients)
-        if spec.get("clip"):
-            _clip(spec["clip"], named, step, recorder)
-            _add_all(recorder, step, "clipped_grad", gradients)
+        evaluate = _Evaluation(spec, model, recorder, step, x, y)
+        # Most optimizers evaluate once; L-BFGS does so as often as it wants to.
+        optimizer.step(evaluate)
         recorder.add(step, "lr", float(optimizer.param_groups[0]["lr"]), "float64")
-        optimizer.step()
         _add_all(recorder, step, "param", named)
         _add_states(recorder, step, named, optimizer)
     with torch.no_grad():
         loss = nn.functional.cross_entropy(model(x), y)
     recorder.add(spec["steps"] + 1, "loss", loss.item(), "float32")
+
+
+@dataclass
+class _Evaluation:
+    """Forward, backward and clipping at one step; the first one is recorded."""
+
+    spec: Spec
+    model: nn.Module
+    recorder: trace.Recorder
+    step: int
+    x: torch.Tensor
+    y: torch.Tensor
+    first: bool = True
+
+    def __call__(self) -> torch.Tensor:
+        self.model.zero_grad()
+        recorder, step = self.recorder if self.first else trace.Recorder(), self.step
+        self.first = False
+        named = dict(self.model.named_parameters())
+        logits = self.model(self.x)
+        loss = nn.functional.cross_entropy(logits, self.y)
+        recorder.add(step, "logits", logits.detach().numpy(), "float32")
+        recorder.add(step, "loss", loss.item(), "float32")
+        loss.backward()
+        gradients = {name: p.grad for name, p in named.items() if p.grad is not None}
+        _add_all(recorder, step, "grad", gradients)
+        if self.spec.get("clip"):
+            _clip(self.spec["clip"], named, step, recorder)
+            _add_all(recorder, step, "clipped_grad", gradients)
+        return loss
 
 
 def _clip(
@@ -170,9 +218,9 @@ def _add_states(
             recorder.add(step, f"state.{state}", array, str(array.dtype), name)
 
 
-def _metadata(spec: Spec, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def _metadata(spec: Spec, model: nn.Module, defaults: dict[str, Any]) -> dict[str, Any]:
     named = dict(model.named_parameters())
-    options = {key: value for key, value in _plain(optimizer.defaults).items() if key != "lr"}
+    options = {key: value for key, value in _plain(defaults).items() if key != "lr"}
     return {
         "schema": trace.SCHEMA_VERSION,
         "run": spec["id"],

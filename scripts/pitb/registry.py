@@ -29,6 +29,10 @@ class Optimizer:
     burn: str
     family: str
     hyperparameters: tuple[Hyperparameter, ...]
+    pytorch_only: tuple[str, ...]
+    """Options that burn has no counterpart of."""
+    burn_only: tuple[str, ...]
+    """Fields that PyTorch has no counterpart of."""
     state: dict[str, str]
     """PyTorch's state names to burn's."""
 
@@ -48,6 +52,8 @@ def optimizers() -> tuple[Optimizer, ...]:
             burn=entry["burn"],
             family=entry["family"],
             hyperparameters=tuple(Hyperparameter(**item) for item in entry["hyperparameters"]),
+            pytorch_only=tuple(entry["pytorch_only"]),
+            burn_only=tuple(entry["burn_only"]),
             state=entry["state"],
         )
         for entry in json.loads(text)["optimizers"]

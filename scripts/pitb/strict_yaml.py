@@ -99,6 +99,8 @@ def _construct(node: Node, path: Path_, document: Document) -> Any:
         raise PitbError(f"{where}: nested deeper than {MAX_DEPTH} levels")
     if node.anchor is not None:
         raise PitbError(f"{where}: anchors and aliases are not supported; write the value out")
+    if not str(node.tag).startswith("tag:yaml.org,2002:"):
+        raise PitbError(f"{where}: tags such as {node.tag} are not supported")
     if isinstance(node, MappingNode):
         return _mapping(node, path, document)
     if isinstance(node, SequenceNode):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pitb.files import write_text
-from pitb.labels import COLUMNS, LANGUAGES, NOTES, TITLES
+from pitb.labels import COLONS, COLUMNS, LANGUAGES, NOTES, PATTERNS, TITLES
 
 SUMMARY = "summary"
 """The row that speaks of the whole table; it is printed below it."""
@@ -43,6 +43,8 @@ class Table:
     name: str
     wide: bool = True
     figures: list[Figure] = field(default_factory=list)
+    error: str | None = None
+    """Why there is no table, where there is none."""
 
     def add(
         self, row: str, column: str, value: object, evidence: str, shown: str | None = None
@@ -86,25 +88,30 @@ def read_figures(path: Path) -> list[Figure]:
 def markdown(table: Table, language: str) -> str:
     """The table as Markdown with headings in ``language``, ``en`` or ``zh``."""
     lines = [f"# {TITLES[table.name][language]}", ""]
+    if table.error is not None:
+        return "\n".join([*lines, f"{label('error', language)}: {table.error}", ""])
     note = NOTES.get(table.name)
     if note:
         lines += [note[language], ""]
-    below = [(_label(f.column, language), f) for f in table.summary()]
+    below = [(label(f.column, language), f) for f in table.summary()]
     if table.wide:
         # A figure that has no column of the first row's stands alone, below the table.
         columns = _columns([f for f in table.body() if f.row == table.body()[0].row])
         alone = [f for f in table.body() if f.column not in columns]
-        below = [(f"{f.row}, {_label(f.column, language)}", f) for f in alone] + below
-        head = [_label("row", language), *(_label(column, language) for column in columns)]
+        below = [
+            (f"{label(f.row, language)}, {label(f.column, language)}", f) for f in alone
+        ] + below
+        head = [label("row", language), *(label(column, language) for column in columns)]
         within = [f for f in table.body() if f.column in columns]
         cells = [[row, *values] for row, values in _by_row(within, columns)]
     else:
-        head = [_label(column, language) for column in ("row", "column", "value")]
-        cells = [[f.row, _label(f.column, language), f.shown] for f in table.body()]
+        head = [label(column, language) for column in ("row", "column", "value")]
+        cells = [[f.row, label(f.column, language), f.shown] for f in table.body()]
     if cells:
         lines += [_line(head), _line("---" for _ in head), *map(_line, cells), ""]
     if below:
-        lines += [*(f"- {name}: {_escaped(figure.shown)}" for name, figure in below), ""]
+        colon = COLONS[language]
+        lines += [*(f"- {_escaped(name)}{colon}{_escaped(f.shown)}" for name, f in below), ""]
     return "\n".join(lines)
 
 
@@ -122,6 +129,9 @@ def _by_row(figures: list[Figure], columns: list[str]) -> Iterator[tuple[str, li
 
 def _rows(table: Table) -> Iterator[Iterable[str]]:
     """The rows of the CSV, values in full; the summary is its last row."""
+    if table.error is not None:
+        yield from (["error"], [table.error])
+        return
     if not table.wide:
         yield "row", "column", "value"
         for figure in table.figures:
@@ -142,9 +152,15 @@ def _csv(rows: Iterable[Iterable[str]]) -> str:
     return buffer.getvalue()
 
 
-def _label(column: str, language: str) -> str:
-    label = COLUMNS.get(column)
-    return _escaped(label[language] if label else column)
+def label(name: str, language: str) -> str:
+    """A heading or the name of a row in ``language``; what has no label is its own."""
+    if name in COLUMNS:
+        return COLUMNS[name][language]
+    for pattern, text in PATTERNS.items():
+        match = pattern.fullmatch(name)
+        if match is not None:
+            return match.expand(text[language])
+    return name
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::layout::Named;
 use crate::optimizers::Options;
-use crate::run::{self, Run, Spec};
+use crate::run::{self, Spec};
 use crate::trace::Trace;
 
 /// Many runs in one process.
@@ -47,16 +47,12 @@ pub fn main(program: impl FnOnce() -> Result<()>) -> ExitCode {
 /// Trains one run by hand and writes its trace where `trace` says so. A run that ends early is
 /// an error here.
 pub fn train_one(spec: &Spec, trace: Option<&Path>) -> Result<Trace> {
-    let Run {
-        trace: recorded,
-        metadata,
-        error,
-    } = run::train(spec)?;
+    let run = run::train(spec)?;
     if let Some(path) = trace {
-        recorded.write(path, metadata)?;
+        run.write(path)?;
     }
-    match error {
-        None => Ok(recorded),
+    match run.error {
+        None => Ok(run.trace),
         Some(error) => bail!("run {} ended early: {error}", spec.id),
     }
 }
@@ -88,11 +84,16 @@ pub fn options(pairs: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// A row-major tensor as nested JSON arrays; an empty shape is a number.
+/// A row-major tensor as nested JSON arrays; an empty shape is a number. What JSON has no number
+/// for is text: "nan", "inf", "-inf".
 pub fn nested(shape: &[usize], values: &[f64]) -> Value {
+    let plain = |value: &f64| match value.is_finite() {
+        true => json!(value),
+        false => json!(value.to_string().to_lowercase()),
+    };
     match shape {
-        [] => json!(values[0]),
-        [_] => json!(values),
+        [] => plain(&values[0]),
+        [_] => values.iter().map(plain).collect(),
         [rows, inner @ ..] => {
             let size = values.len() / rows.max(&1);
             let rows = values.chunks(size.max(1));
@@ -156,5 +157,7 @@ mod tests {
             json!([[1., 2.], [3., 4.]])
         );
         assert_eq!(nested(&[], &[1.]), json!(1.));
+        let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        assert_eq!(nested(&[3], &values), json!(["nan", "inf", "-inf"]));
     }
 }

@@ -14,8 +14,8 @@ pub struct Observation {
     pub gradient: TensorData,
     /// Tensors of the state after the step, by burn's name.
     pub tensors: Vec<(String, TensorData)>,
-    /// Numbers of the state after the step, by burn's name.
-    pub scalars: Vec<(String, f64)>,
+    /// Numbers of the state after the step, by burn's name, and the type that burn keeps them in.
+    pub scalars: Vec<(String, f64, &'static str)>,
 }
 
 /// The observations of a run since they were last taken, in the order of the parameters.
@@ -69,12 +69,20 @@ impl<O: Optimizer> Optimizer for Observed<O> {
         if let Some(state) = &state {
             state.state_flatten("", &mut sink);
         }
-        let number = |(name, scalar)| f64::try_from(scalar).ok().map(|value| (name, value));
+        let scalars = sink.scalars.into_iter().map(|(name, scalar)| {
+            // burn does not export the type of its scalars, only its conversions.
+            let (value, dtype) = match (i64::try_from(scalar), f64::try_from(scalar)) {
+                (Ok(value), _) => (value as f64, "int64"),
+                (_, Ok(value)) => (value, "float64"),
+                _ => (bool::try_from(scalar).map_or(f64::NAN, f64::from), "bool"),
+            };
+            (name, value, dtype)
+        });
         self.observations.note(Observation {
             lr,
             gradient,
             tensors: sink.tensors,
-            scalars: sink.scalars.into_iter().filter_map(number).collect(),
+            scalars: scalars.collect(),
         });
         (tensor, state)
     }

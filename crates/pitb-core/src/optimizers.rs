@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use burn::config::Config;
 use burn::grad_clipping::{GradientClipping, GradientClippingConfig};
 use burn::optim::momentum::MomentumConfig;
@@ -49,6 +49,36 @@ impl Configured {
         (self.start)(observations)
     }
 }
+
+/// An option that burn does not accept.
+#[derive(Debug)]
+pub struct OptionError {
+    /// Its path in the configuration, with dots.
+    pub path: String,
+    message: String,
+}
+
+impl OptionError {
+    fn new(path: &str, message: String) -> Self {
+        let path = path.to_string();
+        Self { path, message }
+    }
+
+    fn unknown(name: &str, near: &str) -> Self {
+        Self::new(
+            name,
+            format!("unknown field {name:?}; the nearest is {near:?}"),
+        )
+    }
+}
+
+impl std::fmt::Display for OptionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for OptionError {}
 
 /// burn's name of an optimizer, the name of its configuration, and how to configure it.
 struct Kind {
@@ -207,24 +237,27 @@ fn serialised<C: Config>(config: &C) -> Result<Value> {
 fn merged<C: Config + DeserializeOwned>(default: &C, options: &Options) -> Result<C> {
     let mut wanted = serialised(default)?;
     merge(&mut wanted, options, "")?;
-    let config: C = serde_json::from_value(wanted.clone())
-        .map_err(|error| anyhow!("a value has the wrong type: {error}"))?;
+    let config: C = serde_path_to_error::deserialize(&wanted).map_err(|error| {
+        let path = error.path().to_string();
+        OptionError::new(
+            &path,
+            format!("{path:?} has the wrong type: {}", error.inner()),
+        )
+    })?;
     check_kept(&wanted, &serialised(&config)?, "")?;
     Ok(config)
 }
 
 fn merge(into: &mut Value, options: &Options, path: &str) -> Result<()> {
     let Value::Object(fields) = into else {
-        bail!("{path} has no fields of its own");
+        let message = format!("{path:?} has no fields of its own");
+        return Err(OptionError::new(path, message).into());
     };
     for (key, value) in options {
         let name = join(path, key);
         let Some(field) = fields.get_mut(key) else {
             let near = nearest(key, fields.keys().map(String::as_str));
-            bail!(
-                "unknown field {name:?}; the nearest is {:?}",
-                join(path, near)
-            );
+            return Err(OptionError::unknown(&name, &join(path, near)).into());
         };
         match (&mut *field, value) {
             (Value::Object(_), Value::Object(inner)) => merge(field, inner, &name)?,
@@ -248,10 +281,7 @@ fn check_kept(wanted: &Value, kept: &Value, path: &str) -> Result<()> {
                 let name = join(path, key);
                 let Some(kept_value) = kept.get(key) else {
                     let near = nearest(key, kept.keys().map(String::as_str));
-                    bail!(
-                        "unknown field {name:?}; the nearest is {:?}",
-                        join(path, near)
-                    );
+                    return Err(OptionError::unknown(&name, &join(path, near)).into());
                 };
                 check_kept(value, kept_value, &name)?;
             }
@@ -266,14 +296,18 @@ fn check_kept(wanted: &Value, kept: &Value, path: &str) -> Result<()> {
         }
         (Value::Number(wanted), Value::Number(kept)) if same_number(wanted, kept) => Ok(()),
         _ if wanted == kept => Ok(()),
-        _ => bail!("field {path:?} was set to {wanted}, but burn reads {kept}"),
+        _ => {
+            let message = format!("{path:?} was set to {wanted}, but burn reads {kept}");
+            Err(OptionError::new(path, message).into())
+        }
     }
 }
 
 /// Equal, or equal once rounded to f32, as most fields of burn's configurations are.
 fn same_number(a: &serde_json::Number, b: &serde_json::Number) -> bool {
     match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => a == b || a as f32 == b as f32,
+        // What f32 cannot tell from 0 was meant to be something else.
+        (Some(a), Some(b)) => a == b || (a as f32 == b as f32 && b != 0.0),
         _ => false,
     }
 }
@@ -356,7 +390,10 @@ mod tests {
     #[test]
     fn a_value_of_the_wrong_type_is_refused() {
         let message = message("RmsProp", json!({"centered": "no"}));
-        assert!(message.contains("wrong type"), "{message}");
+        assert!(
+            message.contains("\"centered\" has the wrong type"),
+            "{message}"
+        );
         assert!(message.contains("RmsPropConfig"), "{message}");
     }
 
@@ -364,6 +401,16 @@ mod tests {
     fn a_number_that_burn_cannot_hold_is_refused() {
         let message = message("LBFGS", json!({"max_iter": -1}));
         assert!(message.contains("wrong type"), "{message}");
+    }
+
+    #[test]
+    fn a_number_that_f32_rounds_to_zero_is_refused() {
+        let message = message("RmsProp", json!({"epsilon": 1e-50}));
+        assert!(
+            message.contains("\"epsilon\" was set to 1e-50"),
+            "{message}"
+        );
+        assert!(configured("RmsProp", &options(json!({"momentum": 0.0}))).is_ok());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::a1::{self, Arithmetic, Mlp, Problem};
 use crate::clip::clip_grad_norm;
 use crate::layout::{self, Named};
 use crate::observe::{Observation, Observations};
-use crate::optimizers::{self, Configured, Options, Trainer};
+use crate::optimizers::{self, Configured, OptionError, Options, Trainer};
 use crate::trace::{SCHEMA_VERSION, Trace};
 
 const F32: &str = "float32";
@@ -60,9 +60,9 @@ pub struct Spec {
     /// The precision in which the inputs and biases are computed.
     #[serde(default)]
     pub initial_state: Arithmetic,
-    /// File and line where it was asked for, for messages.
+    /// Files and lines where it was asked for, by `options` and paths below it, for messages.
     #[serde(default)]
-    pub source: Option<String>,
+    pub sources: BTreeMap<String, String>,
 }
 
 impl Spec {
@@ -82,13 +82,35 @@ impl Spec {
                 self.id
             );
         }
-        if !self.lr.is_finite() {
-            bail!("lr of run {} is {}, not a finite number", self.id, self.lr);
+        if !self.lr.is_finite() || self.lr < 0.0 {
+            let (id, lr) = (&self.id, self.lr);
+            bail!("lr of run {id} is {lr}, not a finite number of 0 or more");
         }
-        optimizers::configured(&self.optimizer, &self.options).with_context(|| match &self.source {
-            Some(source) => format!("{source}: run {}", self.id),
-            None => format!("run {}", self.id),
+        if self.steps == 0 {
+            bail!("steps of run {} is 0; it must be 1 or more", self.id);
+        }
+        optimizers::configured(&self.optimizer, &self.options).map_err(|error| {
+            let option = error
+                .chain()
+                .find_map(|cause| cause.downcast_ref::<OptionError>());
+            let path = option.map_or("", |option| option.path.as_str());
+            let context = match self.source(path) {
+                Some(source) => format!("{source}: run {}", self.id),
+                None => format!("run {}", self.id),
+            };
+            error.context(context)
         })
+    }
+
+    /// File and line of the option at `path`, or of the nearest thing around it.
+    fn source(&self, path: &str) -> Option<&str> {
+        let mut key = format!("options.{path}");
+        loop {
+            if let Some(source) = self.sources.get(&key) {
+                return Some(source);
+            }
+            key.truncate(key.rfind('.')?);
+        }
     }
 }
 
@@ -104,8 +126,8 @@ pub struct Run {
 
 impl Run {
     /// Writes the trace to `path`.
-    pub fn write(self, path: &Path) -> Result<()> {
-        self.trace.write(path, self.metadata)
+    pub fn write(&self, path: &Path) -> Result<()> {
+        self.trace.write(path, self.metadata.clone())
     }
 }
 
@@ -130,7 +152,7 @@ pub fn train(spec: &Spec) -> Result<Run> {
 }
 
 /// Trains all of `specs` into `folder`, one trace each. All are checked before the first is
-/// trained. `after` is told of each run before its trace is written.
+/// trained. `after` is told of each run once its trace is written.
 pub fn train_all(
     specs: &[Spec],
     folder: &Path,
@@ -144,8 +166,8 @@ pub fn train_all(
         if let Some(error) = &run.error {
             eprintln!("{}: ended early: {error}", spec.id);
         }
-        after(spec, &run)?;
         run.write(&spec.trace_path(folder))?;
+        after(spec, &run)?;
     }
     Ok(())
 }
@@ -234,6 +256,7 @@ fn record(spec: &Spec, configured: &Configured, trace: &mut Trace) {
                         trace.push(step, "clipped_grad", &parameter.name, &shape, F32, &values);
                     }
                 }
+                trace.push_scalar(step, "lr", "float64", rate(&observed));
                 (updated, observed)
             }
             Trainer::Lbfgs(optimizer) => {
@@ -241,18 +264,28 @@ fn record(spec: &Spec, configured: &Configured, trace: &mut Trace) {
                 let (updated, _) = optimizer.step(spec.lr, model, |model: Mlp| {
                     let (logits, loss) = problem.forward(&model);
                     let value = loss.clone().into_scalar::<f64>();
-                    let grads = GradientsParams::from_grads(loss.clone().backward(), &model);
+                    let mut grads = GradientsParams::from_grads(loss.clone().backward(), &model);
                     // One step evaluates often; the trace holds what it starts from.
-                    if std::mem::take(&mut first) {
+                    let first = std::mem::take(&mut first);
+                    if first {
                         push_evaluation(trace, step, &logits, &loss);
                         push_all(trace, step, "grad", &layout::gradients(&model, &grads));
                     }
+                    if let Some(Clip { max_norm, .. }) = spec.clip {
+                        let total = clip_grad_norm(&model, &mut grads, max_norm);
+                        if first {
+                            trace.push_scalar(step, "grad_norm", "float64", total);
+                            let clipped = layout::gradients(&model, &grads);
+                            push_all(trace, step, "clipped_grad", &clipped);
+                        }
+                    }
                     (value, grads)
                 });
+                // It is handed the rate and tells nobody what it makes of it.
+                trace.push_scalar(step, "lr", "float64", spec.lr);
                 (updated, Vec::new())
             }
         };
-        trace.push_scalar(step, "lr", "float64", spec.lr);
         push_all(trace, step, "param", &layout::parameters(&model));
         push_states(trace, step, &spec.optimizer, &states);
     }
@@ -268,6 +301,17 @@ fn pair(gradients: Vec<Named>, observed: Vec<Observation>) -> Vec<(Named, Observ
         "one call for each gradient"
     );
     gradients.into_iter().zip(observed).collect()
+}
+
+/// The rate that the optimizer was given, the same for all parameters.
+fn rate(observed: &[(Named, Observation)]) -> f64 {
+    let mut rates = observed.iter().map(|(_, observation)| observation.lr);
+    let first = rates.next().expect("some parameter has a gradient");
+    assert!(
+        rates.all(|rate| rate == first),
+        "one rate for all parameters"
+    );
+    first
 }
 
 fn push_inputs(trace: &mut Trace, problem: &Problem) {
@@ -314,8 +358,8 @@ fn push_states(trace: &mut Trace, step: usize, optimizer: &str, observed: &[(Nam
                 .or_default()
                 .push(state);
         };
-        for (name, value) in &observation.scalars {
-            add(name, Vec::new(), "int64", vec![*value]);
+        for (name, value, dtype) in &observation.scalars {
+            add(name, Vec::new(), dtype, vec![*value]);
         }
         for (name, data) in &observation.tensors {
             // A state of the parameter's own shape is laid out as the parameter is.

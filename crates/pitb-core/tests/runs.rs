@@ -88,12 +88,12 @@ fn nothing_is_trained_where_one_specification_is_wrong() {
     let folder = folder("wrong");
     let wrong = spec(
         json!({"id": "burn/wrong", "optimizer": "Sgd", "lr": 0.1, "steps": 1,
-        "options": {"momentun": {}}, "source": "config.yaml, line 7"}),
+        "options": {"momentun": {}}, "sources": {"options": "config.yaml, line 7", "options.momentun": "config.yaml, line 8"}}),
     );
     let error = train_all(&[simple("Sgd"), wrong], &folder, |_, _| Ok(())).unwrap_err();
     let message = format!("{error:#}");
     assert!(
-        message.starts_with("config.yaml, line 7: run burn/wrong"),
+        message.starts_with("config.yaml, line 8: run burn/wrong"),
         "{message}"
     );
     assert!(message.contains("nearest is \"momentum\""), "{message}");
@@ -166,6 +166,33 @@ fn clipped_gradients_are_recorded_where_something_clips() {
             spec.id
         );
     }
+}
+
+#[test]
+fn lbfgs_is_clipped_too() {
+    let with = |clip: Value| {
+        spec(
+            json!({"id": "burn/a", "optimizer": "LBFGS", "lr": 0.1, "steps": 1, "clip": clip,
+            "options": {"max_iter": 1}}),
+        )
+    };
+    let clipped = train(&with(json!({"scope": "global", "max_norm": 1e-3})))
+        .unwrap()
+        .trace;
+    let plain = train(&with(Value::Null)).unwrap().trace;
+    let after = |trace: &pitb_core::trace::Trace| {
+        trace
+            .values(trace.find(1, "param", "fc2.bias").unwrap())
+            .to_vec()
+    };
+    assert_ne!(after(&clipped), after(&plain));
+    assert!(clipped.find(1, "clipped_grad", "fc2.bias").is_some());
+}
+
+#[test]
+fn the_rate_is_the_one_that_was_observed() {
+    let trace = train(&simple("AdamW")).unwrap().trace;
+    assert_eq!(trace.values(trace.find(3, "lr", "").unwrap()), [0.01]);
 }
 
 #[test]

@@ -31,10 +31,10 @@ struct Arguments {
     #[arg(long, value_enum, default_value = "float64")]
     initial_state: Arithmetic,
     /// Write the JSON here instead of printing it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "runs")]
     json: Option<PathBuf>,
     /// Write the trace here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "runs")]
     trace: Option<PathBuf>,
 }
 
@@ -45,7 +45,13 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<()> {
     if let Some((specs, traces)) = arguments.batch.read()? {
         return train_all(&specs, traces, |spec, run| match &arguments.jsons {
-            Some(folder) => write_json(&json_path(folder, &spec.id), &step_json(&run.trace)?),
+            Some(folder) => {
+                let json = match &run.error {
+                    None => step_json(&run.trace)?,
+                    Some(error) => json!({"error": error}),
+                };
+                write_json(&json_path(folder, &spec.id), &json)
+            }
             None => Ok(()),
         });
     }
@@ -57,7 +63,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         steps: 1,
         clip: None,
         initial_state: arguments.initial_state,
-        source: None,
+        sources: Default::default(),
     };
     let trace = cli::train_one(&spec, arguments.trace.as_deref())?;
     let json = step_json(&trace)?;

@@ -82,7 +82,7 @@ PAGES = {
         ),
         traces=(
             *(run for name in OPTIMIZERS for run in default_pair(name)),
-            *CLIPS["clip-pytorch-global-burn-global"],
+            *(run for pair in CLIPS.values() for run in pair),
         ),
         comparisons=(
             *map(default_pair, OPTIMIZERS),

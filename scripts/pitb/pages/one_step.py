@@ -1,5 +1,7 @@
 """The tables of the page "One step"."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from pitb import compare
@@ -137,7 +139,7 @@ def _rust(value: bool) -> str:
     return str(value).lower()
 
 
-TABLES = {
+TABLES: dict[str, Callable[[Sources], Table]] = {
     "train-step": train_step,
     "f32-inputs": f32_inputs,
     "moves": moves,

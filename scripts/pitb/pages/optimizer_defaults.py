@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
+
 from pitb import a1, compare, defaults
 from pitb.compare import Comparison
 from pitb.pages import (
@@ -18,6 +20,7 @@ from pitb.pages import (
 from pitb.pages.sources import Sources, add_row, add_verdict
 from pitb.results import comparison_path, trace_path
 from pitb.tables import SUMMARY, Table
+from pitb.trace import Trace
 
 BURN_CONFIGS = ("MomentumConfig", "AdamWConfig", "RmsPropConfig", "AdaGradConfig")
 """The configurations whose defaults the page prints."""
@@ -158,11 +161,19 @@ def clip(found: Sources, name: str) -> Table:
     comparison, evidence = found.comparison((a, b))
     for row in comparison.rows:
         add_row(table, row.tensor, row, evidence)
-    for run in (a, b) if name.endswith("global-burn-global") else ():
-        norm = float(found.trace(run).find(1, "grad_norm")[0])
-        table.add(run.split("/")[0], "total norm", norm, trace_path(run))
+    for run in (a, b):
+        table.add(run.split("/")[0], "total norm", _total_norm(found.trace(run)), trace_path(run))
     add_verdict(table, comparison, evidence, exit_code=False)
     return table
+
+
+def _total_norm(run: Trace) -> float:
+    """The total norm that a run's clipping returned, or, where it returned none, that of its
+    recorded gradients, summed in f64."""
+    if (1, "grad_norm", "") in run.by_key():
+        return float(run.find(1, "grad_norm")[0])
+    gradients = [run.of(entry) for entry in run.select(1, "grad")]
+    return float(np.linalg.norm(np.concatenate(gradients)))
 
 
 def aligned(found: Sources) -> Table:

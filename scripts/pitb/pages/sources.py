@@ -9,7 +9,7 @@ from pitb import compare, trace
 from pitb.compare import Comparison, Row
 from pitb.files import read_json
 from pitb.results import comparison_path, evidence_path, trace_path
-from pitb.tables import Table
+from pitb.tables import SUMMARY, Table
 from pitb.trace import Trace
 
 
@@ -59,8 +59,8 @@ def add_row(table: Table, name: str, row: Row, evidence: str) -> None:
 
 def add_verdict(table: Table, comparison: Comparison, evidence: str, *, exit_code: bool) -> None:
     """Add worst difference, tolerance, verdict, and the comparison's exit code, as a summary."""
-    table.difference("summary", "worst", comparison.worst, evidence)
-    table.add("summary", "tolerance", f"{comparison.tolerance:g}", evidence)
-    table.add("summary", "verdict", comparison.verdict, evidence)
+    table.difference(SUMMARY, "worst", comparison.worst, evidence)
+    table.add(SUMMARY, "tolerance", f"{comparison.tolerance:g}", evidence)
+    table.add(SUMMARY, "verdict", comparison.verdict, evidence)
     if exit_code:
-        table.add("summary", "exit_code", comparison.exit_code, evidence)
+        table.add(SUMMARY, "exit_code", comparison.exit_code, evidence)

@@ -19,7 +19,7 @@ use serde_json::{Map, json};
   clip --runs runs.json --traces results/traces")]
 struct Arguments {
     /// How to clip
-    #[arg(value_enum, required_unless_present = "runs")]
+    #[arg(value_enum, required_unless_present = "runs", conflicts_with = "runs")]
     how: Option<How>,
     #[command(flatten)]
     batch: Batch,
@@ -30,10 +30,10 @@ struct Arguments {
     #[arg(long, default_value_t = 0.1)]
     lr: f64,
     /// Write the parameters after the step as JSON here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "runs")]
     json: Option<PathBuf>,
     /// Write the trace here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "runs")]
     trace: Option<PathBuf>,
 }
 
@@ -77,7 +77,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         steps: 1,
         clip,
         initial_state: Arithmetic::Float64,
-        source: None,
+        sources: Default::default(),
     };
     let trace = cli::train_one(&spec, arguments.trace.as_deref())?;
     let json = tensors_of(&trace, 1, "param");
@@ -86,6 +86,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     match &arguments.json {
         Some(path) => write_json(path, &json),
-        None => Ok(()),
+        None => {
+            println!("{}", serde_json::to_string_pretty(&json)?);
+            Ok(())
+        }
     }
 }

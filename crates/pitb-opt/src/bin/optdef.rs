@@ -22,7 +22,8 @@ use serde_json::{Value, json};
   optdef --runs runs.json --traces results/traces
   optdef --defaults")]
 struct Arguments {
-    /// burn's name of the optimizer: Sgd, Adam, AdamW, RmsProp, AdaGrad, ...
+    /// burn's name of the optimizer: Sgd, Adam, AdamW, RmsProp, AdaGrad, Adafactor, Muon, Lion, Lamb, Adan, LBFGS
+    #[arg(conflicts_with = "runs")]
     optimizer: Option<String>,
     #[command(flatten)]
     batch: Batch,
@@ -36,10 +37,10 @@ struct Arguments {
     #[arg(long, value_name = "FIELD=VALUE")]
     set: Vec<String>,
     /// Write loss and parameters of each step as JSON here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "runs")]
     json: Option<PathBuf>,
     /// Write the trace here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "runs")]
     trace: Option<PathBuf>,
     /// Write every configuration's defaults as JSON to this file, or print them
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
@@ -73,7 +74,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         steps: arguments.steps,
         clip: None,
         initial_state: Arithmetic::Float64,
-        source: None,
+        sources: Default::default(),
     };
     println!("{}", spec.configured()?.debug);
     let trace = cli::train_one(&spec, arguments.trace.as_deref())?;

@@ -100,11 +100,16 @@ fn print(moves: &Value) {
     let (step, wrong) = (&moves["step"], &moves["wrong_model"]);
     println!("GradientsParams.len()    {}", step["gradients_len"]);
     for key in step["keys"].as_array().into_iter().flatten() {
-        let (name, id, rank) = (text(&key["name"]), text(&key["id"]), &key["rank"]);
-        let is_some = &key["is_some"];
-        println!("  {name:<10} id {id}  get::<{rank}> is_some = {is_some}");
+        let (name, id) = (text(&key["name"]), text(&key["id"]));
+        match name.as_str() {
+            "fc2.bias" => {
+                let gradient = text(&step["fc2.bias.grad"]);
+                println!("  {name}   id {id}  get::<1> = Some({gradient})");
+            }
+            "fc1.bias" => {}
+            _ => println!("  {name} id {id}  get::<2> is_some = {}", key["is_some"]),
+        }
     }
-    println!("fc2.bias.grad            {}", text(&step["fc2.bias.grad"]));
     println!("fc2.bias before          {}", text(&step["before"]));
     println!("fc2.bias after step      {}", text(&step["after"]));
     println!("clone taken before step  {}", text(&step["clone_after"]));

@@ -1,0 +1,35 @@
+"""Say whether every pair was compared and every published figure reproduced; exit code 1 if not."""
+
+import argparse
+import csv
+from pathlib import Path
+
+from pitb import ledger
+from pitb.errors import run_main
+from pitb.files import read_text, write_text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--comparisons", type=Path, required=True, help="the list of comparisons")
+    parser.add_argument("--ledger", type=Path, help="the ledger's CSV, where there is one")
+    parser.add_argument("--out", type=Path, required=True, help="written where all is well")
+    arguments = parser.parse_args()
+    failed = []
+    for row in csv.DictReader(read_text(arguments.comparisons).splitlines()):
+        if row["error"]:
+            failed.append(f"{row['a']} and {row['b']} were not compared: {row['error']}")
+    for figure in ledger.failures(ledger.read(arguments.ledger) if arguments.ledger else []):
+        found = f"reproduced {figure.reproduced}" if figure.reproduced else "not reproduced"
+        place = f"{figure.page} {figure.table} / {figure.row} / {figure.column}"
+        failed.append(f"{place}: printed {figure.printed}, {found} ({figure.allowed})")
+    for line in failed:
+        print(line)
+    if failed:
+        return 1
+    write_text(arguments.out, "every pair was compared, every published figure reproduced\n")
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)
