@@ -13,6 +13,7 @@ all: setup ## Build, train, compare, and judge every published figure
 	@cat results/*.summary
 
 resume: setup ## Go on after a run was killed
+	@pid=$$(cat .snakemake/running.pid 2> /dev/null) && kill -0 $$pid 2> /dev/null && { echo "error: a run is going on here (process $$pid); let it end, or end it" >&2; exit 2; } || true
 	@$(SNAKEMAKE) --unlock
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete
 	@cat results/*.summary

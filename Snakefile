@@ -11,13 +11,18 @@ localrules:
     all,
 
 
-# Every run and every comparison of the configuration, also those that no page needs.
+# Every run and every comparison of the configuration, also those that no page needs; and every
+# file that people read, so that one that was deleted is made again.
 rule all:
     input:
         checked="results/checked.txt",
         comparisons=COMPARISONS,
         preflight=PREFLIGHTS,
         runs=RUN_FILES,
+        evidence=EVIDENCE,
+        tables=list(TABLE_FILES.values()),
+        ledger=LEDGER,
+        summaries=SUMMARIES,
     message:
         "All is made"
 
@@ -30,9 +35,13 @@ include: "rules/tables.smk"
 include: "rules/ledger.smk"
 
 
+onstart:
+    note_running()
+
+
 onsuccess:
     end_at_once()
-    if not os.environ.get("PITB_SAY_SUMMARY_LATER"):
+    if not os.getenv("PITB_SAY_SUMMARY_LATER"):
         print_summary()
 
 

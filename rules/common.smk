@@ -1,6 +1,7 @@
 # Takes: the configuration. Gives: the batches, and the helper functions of all rules.
 import json
 import os
+import re
 import shlex
 import sys
 import threading
@@ -76,13 +77,12 @@ def program(name):
 
 def results(paths):
     """Paths below the folder of results."""
-    return [f"results/{path}" for path in paths]
+    return [f"results/{path}" for path in sorted(paths)]
 
 
 def print_summary():
     """The last word on the comparisons and on the ledger."""
-    for name in ("comparisons", "ledger"):
-        path = Path(f"results/{name}.summary")
+    for path in map(Path, SUMMARIES):
         if path.is_file():
             print(path.read_text(encoding="utf-8").strip())
 
@@ -91,7 +91,17 @@ def failed_in(rule_name, logs):
     """Whether Snakemake's own log, a path or several, says that this rule failed."""
     paths = [logs] if isinstance(logs, str) else logs
     texts = (Path(path).read_text(encoding="utf-8") for path in paths)
-    return any(f"Error in rule {rule_name}:" in text for text in texts)
+    return any(
+        re.search(rf"^Error in \w+ {rule_name}:", text, re.MULTILINE) for text in texts
+    )
+
+
+RUNNING = Path(".snakemake/running.pid")
+
+
+def note_running():
+    """Leave word of this process, so that make resume does not take the lock of a run that goes on."""
+    RUNNING.write_text(str(os.getpid()), encoding="utf-8")
 
 
 def end_at_once():
@@ -99,6 +109,7 @@ def end_at_once():
     for thread in threading.enumerate():
         if isinstance(thread, threading.Timer):
             thread.cancel()
+    RUNNING.unlink(missing_ok=True)
 
 
 CONFIG = read_config()
@@ -134,4 +145,18 @@ RUN_FILES = results(
 )
 COMPARISONS = results(comparison_path(pair.a, pair.b) for pair in CONFIG.pairs)
 PREFLIGHTS = [f"results/evidence/preflight/{name}.json" for name in PAIR_BATCHES]
+PUBLISHED = [ROOT / f"config/published/{page}.csv" for page in CONFIG.pages]
+TABLE_FILES = {
+    page: [
+        f"results/tables/{page}/{table}{suffix}"
+        for table in PAGES[page].tables
+        for suffix in (".md", ".zh.md", ".csv")
+    ]
+    for page in CONFIG.pages
+}
+EVIDENCE = results({path for page in CONFIG.pages for path in PAGES[page].needs()})
 LEDGER = ["results/ledger.csv"] if CONFIG.pages else []
+SUMMARIES = [
+    "results/comparisons.summary",
+    *(["results/ledger.summary"] if CONFIG.pages else []),
+]

@@ -24,7 +24,7 @@ rule summarise_comparisons:
 rule make_ledger:
     input:
         script=script("make_ledger.py"),
-        published=[ROOT / f"config/published/{page}.csv" for page in CONFIG.pages],
+        published=PUBLISHED,
         figures=[f"results/tables/{page}/figures.csv" for page in CONFIG.pages],
     output:
         csv="results/ledger.csv",
@@ -48,6 +48,7 @@ rule check_results:
         script=script("check_results.py"),
         comparisons="results/comparisons.csv",
         ledger=LEDGER,
+        published=PUBLISHED,
     output:
         ok="results/checked.txt",
     log:
@@ -60,4 +61,4 @@ rule check_results:
         "Checking that every pair was compared and every published figure reproduced"
     shell:
         "python {input.script[0]:q} --comparisons {input.comparisons:q} {params.ledger}"
-        " --out {output.ok:q} > {log:q} 2>&1"
+        " --published {input.published:q} --out {output.ok:q} > {log:q} 2>&1"

@@ -11,11 +11,7 @@ for page_name in CONFIG.pages:
             found=results(page.needs()),
         output:
             figures=f"results/tables/{page_name}/figures.csv",
-            tables=expand(
-                f"results/tables/{page_name}/{{table}}{{suffix}}",
-                table=page.tables,
-                suffix=(".md", ".zh.md", ".csv"),
-            ),
+            tables=TABLE_FILES[page_name],
         log:
             f"results/logs/make_tables_{page_name}.log",
         benchmark:

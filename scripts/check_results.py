@@ -13,13 +13,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--comparisons", type=Path, required=True, help="the list of comparisons")
     parser.add_argument("--ledger", type=Path, help="the ledger's CSV, where there is one")
+    parser.add_argument("--published", type=Path, nargs="*", default=[], help="CSV, one a page")
     parser.add_argument("--out", type=Path, required=True, help="written where all is well")
     arguments = parser.parse_args()
     failed = []
     for row in csv.DictReader(read_text(arguments.comparisons).splitlines()):
         if row["error"]:
             failed.append(f"{row['a']} and {row['b']} were not compared: {row['error']}")
-    for figure in ledger.failures(ledger.read(arguments.ledger) if arguments.ledger else []):
+    rows = ledger.read(arguments.ledger) if arguments.ledger else []
+    published = [figure for path in arguments.published for figure in ledger.read_published(path)]
+    ledger.check_complete(rows, published)
+    for figure in ledger.failures(rows):
         found = f"reproduced {figure.reproduced}" if figure.reproduced else "not reproduced"
         place = f"{figure.page} {figure.table} / {figure.row} / {figure.column}"
         failed.append(f"{place}: printed {figure.printed}, {found} ({figure.allowed})")

@@ -21,7 +21,9 @@ def main() -> None:
         choices=["global", "per-parameter"],
         help="one norm over all gradients, or one call for each parameter",
     )
-    parser.add_argument("--max-norm", type=float, default=0.1, help="the cap (default: 0.1)")
+    parser.add_argument(
+        "--max-norm", type=by_hand.positive, default=0.1, help="the cap (default: 0.1)"
+    )
     parser.add_argument("--lr", type=float, default=0.1, help="learning rate (default: 0.1)")
     arguments = parser.parse_args()
 

@@ -3,6 +3,7 @@ import math
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -233,6 +234,37 @@ def test_what_the_command_cannot_compare_is_exit_code_2(root, tmp_path, text, se
     code, _, error = command(root, tmp_path / "a.json", tmp_path / "b.json")
     assert code == 2
     assert re.search(sentence, error)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"a.b": 1, "a": {"b": 2}}', "two values are called a.b"),
+        ('{"a": 1, "a": 2}', "key 'a' is given twice"),
+        ('{"a": 9007199254740993}', "not a number"),
+        (f'{{"a": {"9" * 5000}}}', "not usable JSON"),
+        ('{"\\ud800": "x"}', "not a number"),
+    ],
+)
+def test_json_that_could_mean_two_things_is_refused(root, tmp_path, text, sentence):
+    (tmp_path / "a.json").write_text(text)
+    code, printed, error = command(root, tmp_path / "a.json", tmp_path / "a.json")
+    assert (code, printed) == (2, "")
+    assert sentence in error
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs a device that is full")
+def test_a_full_output_is_exit_code_2(root, tmp_path):
+    (tmp_path / "a.json").write_text(GOOD)
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, root / "scripts/compare.py", tmp_path / "a.json", tmp_path / "a.json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert ended.returncode == 2
+    assert ended.stderr == "error: No space left on device\n"
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"w": []}'])

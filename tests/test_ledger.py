@@ -127,6 +127,31 @@ def test_the_ledger_is_read_back_and_names_what_failed(tmp_path):
     assert "\\|x\\|" in text
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("garbage\n", "is no ledger"),
+        ("", "is no ledger"),
+        (",".join(ledger.FIELDS) + "\na,b\n", "line 2: not a row of a ledger"),
+        (",".join(ledger.FIELDS) + "\np,t,r,c,1,exact,1,equal,fine,f\n", "line 2: not a row"),
+    ],
+)
+def test_what_is_no_ledger_is_refused(tmp_path, text, sentence):
+    path = tmp_path / "ledger.csv"
+    path.write_text(text)
+    with pytest.raises(PitbError, match=sentence):
+        ledger.read(path)
+
+
+def test_a_ledger_that_lacks_a_figure_is_refused():
+    items = [published("1", "exact", row=row) for row in "ab"]
+    rows = ledger.judge(items, [])
+    ledger.check_complete(rows, items)
+    for wrong in (rows[:1], [*rows, rows[0]], []):
+        with pytest.raises(PitbError, match=r"the ledger holds page / t / [ab] / c [02] times"):
+            ledger.check_complete(wrong, items)
+
+
 def test_all_figures_of_both_pages_are_published(root):
     counts = [
         len(ledger.read_published(root / f"config/published/{page}.csv"))
@@ -148,6 +173,7 @@ HEAD = "table,row,column,printed,kind\n"
         (HEAD + "a,b,c,1,exact,x\n", "line 2: not 5 fields"),
         (HEAD + "a,b,c,1,about\n", "line 2: kind 'about' is not one of"),
         (HEAD + "a,b,c,x,size\n", "line 2: 'x' is no number"),
+        (HEAD + "a,b,c,1e999999999999999999,size\n", "line 2: .* is no number"),
         (HEAD + "a,b,c,nan,rounding\n", "line 2: 'nan' is no number"),
         (HEAD + "a,b,c,1,exact\na,b,c,2,exact\n", "line 3: the same figure stands in line 2"),
         (HEAD + 'a,b,c,"1,exact\n', "not valid CSV"),

@@ -357,6 +357,49 @@ def test_a_page_needs_its_runs_and_a_configuration_needs_no_page(base, root, pro
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "ledger.summary",
+        "ledger.csv",
+        "traces/burn/sgdm.parquet",
+        "tables/one-step/moves.zh.md",
+        "evidence/moves/burn.json",
+    ],
+)
+def test_a_deleted_result_is_made_again(project, name):
+    path = project / "results" / name
+    before = path.read_bytes()
+    path.unlink()
+    code, printed = snakemake(project)
+    assert code == 0, printed
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["garbage\n", None])
+def test_a_spoilt_ledger_is_not_believed(project, text):
+    path = project / "results/ledger.csv"
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(text or whole[:20000], encoding="utf-8")
+    code, printed = snakemake(project)
+    assert code == 1
+    assert "ledger" in printed
+    path.unlink()
+    assert snakemake(project)[0] == 0
+    assert path.read_text(encoding="utf-8") == whole
+
+
+def test_resume_leaves_a_run_that_goes_on_alone(project):
+    if not (project / ".venv").exists():
+        (project / ".venv").symlink_to(sys.prefix)
+    note = project / ".snakemake/running.pid"
+    note.write_text(str(os.getpid()))
+    ended = subprocess.run(["make", "resume"], cwd=project, capture_output=True, text=True)
+    note.unlink()
+    assert ended.returncode == 2
+    assert f"error: a run is going on here (process {os.getpid()})" in ended.stderr
+
+
+@pytest.mark.parametrize(
     "moment",
     [
         "results/logs/train_pytorch-0.log",

@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import subprocess
 import sys
@@ -46,6 +47,7 @@ def test_every_script_explains_itself(root, name):
         (["optdef", "Muon", "--lr", "0.01"], "ended early"),
         (["optdef", "--runs", "missing.json", "--traces", "x"], "missing.json"),
         (["train-step", "--json", "/dev/null/x.json"], "cannot"),
+        (["train-step", "--json", "/"], "it is a folder"),
         (["clip"], "HOW"),
     ],
 )
@@ -56,6 +58,36 @@ def test_a_mistake_is_a_sentence_and_exit_code_2(programs, tmp_path, arguments, 
     assert ended.returncode == 2
     assert "panicked" not in ended.stderr
     assert sentence in ended.stderr
+
+
+@pytest.mark.parametrize("name", ["moves", "optdef", "train-step", "discard"])
+def test_an_output_that_closes_is_no_panic(programs, name):
+    arguments = {"optdef": ["Sgd", "--lr", "0.1", "--steps", "3000"]}.get(name, [])
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [programs / name, *arguments]
+    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: cannot write to the output")
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "sentence"),
+    [
+        ("optdef", ["SGD", "--lr", "0.1", "--threads", "0"], "not from 1 to 1024"),
+        ("optdef", ["SGD", "--lr", "0.1", "--set", "momentum=NaN"], "not JSON"),
+        ("optdef", ["SGD", "--lr", "0.1", "--steps", "-1"], "must be finite and 1 up"),
+        ("optdef", ["SGD", "--lr", "nan"], "must be finite"),
+        ("clip", ["global", "--max-norm", "nan"], "not a finite number above 0"),
+        ("train_step", ["--json", "/"], "it is a folder"),
+        ("train_step", ["--runs", "a"], "must be given together"),
+    ],
+)
+def test_a_mistake_in_a_script_is_exit_code_2(root, script, arguments, sentence):
+    code, _, error = run(sys.executable, root / f"scripts/{script}.py", *arguments)
+    assert code == 2
+    assert sentence in error
 
 
 def keys(value, path=""):

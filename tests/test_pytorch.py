@@ -57,6 +57,7 @@ def close(a, b):
         ({"options": {"maximize": "off"}}, "maximize of torch.optim.SGD is 'off', not true or"),
         ({"options": {"foreach": "no"}}, "foreach of torch.optim.SGD is 'no', not true or false"),
         ({"options": {"nesterov": 1}}, "nesterov of torch.optim.SGD is 1, not true or false"),
+        ({"optimizer": "Adam", "options": {"betas": [0.9]}}, "refuses its options"),
         ({"lr": math.nan}, "must be finite"),
         ({"steps": 0}, "must be finite and 1 up"),
     ],
@@ -68,6 +69,13 @@ def test_a_wrong_specification_is_refused_before_anything_is_trained(
     wrong = spec(sources=sources, **changes)
     with pytest.raises(PitbError, match=f"config.yaml, line [34]: run pytorch/x: .*{sentence}"):
         pytorch.train_all([spec(), wrong], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["pytorch/../x", "pytorch/", "burn/x", "x", "pytorch/a/b", None])
+def test_an_id_is_a_side_and_a_name(pytorch, tmp_path, name):
+    with pytest.raises(PitbError, match="is not of the form pytorch/<name>"):
+        pytorch.train_all([spec(id=name)], tmp_path / "traces")
     assert list(tmp_path.iterdir()) == []
 
 

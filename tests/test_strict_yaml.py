@@ -67,6 +67,8 @@ def test_every_float_that_python_prints_is_read_back(value):
         ("a: 1\n\tb: 2\n", 2, "not valid YAML"),
         ("a: &x 1\nb: *x\n", 1, "anchors"),
         ("a: !foo 1\n", 1, "tags such as !foo"),
+        ('"a\\n": 1\n', 1, "is not all printable"),
+        (f"a: {'9' * 400}\n", 1, "too large"),
         ("[1]: 2\n", 1, "a key must be a word"),
         ("a: 1\n---\nb: 2\n", 2, "not valid YAML"),
         ("a: b: c\n", 1, "not valid YAML"),

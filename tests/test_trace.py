@@ -76,7 +76,7 @@ def test_the_same_trace_gives_the_same_bytes(tmp_path):
 def test_nothing_is_left_where_writing_fails(tmp_path):
     target = tmp_path / "t.parquet"
     target.mkdir()
-    with pytest.raises(PitbError, match="cannot write"):
+    with pytest.raises(PitbError, match=r"cannot write .* it is a folder"):
         trace.write(made(), target)
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
 
@@ -118,11 +118,22 @@ def without(key):
         ({"metadata": without("contents")}, "metadata is malformed"),
         ({"metadata": without("schema")}, "has trace schema None"),
         ({"metadata": listing(shape=[3])}, "at a wrong row"),
-        ({"metadata": listing(shape=[-2, -2])}, "wrong shape"),
+        ({"metadata": listing(shape=[-2, -2])}, "metadata is malformed"),
         ({"metadata": listing(first_row=1)}, "at a wrong row"),
         ({"metadata": listing(extra=1)}, "metadata is malformed"),
         ({"metadata": listing(shape="ab")}, "metadata is malformed"),
         ({"metadata": listing(step=1, quantity="loss", tensor="")}, "twice"),
+        ({"metadata": listing(step=None)}, "metadata is malformed"),
+        ({"metadata": listing(step=True)}, "metadata is malformed"),
+        ({"metadata": listing(step=2**31)}, "metadata is malformed"),
+        ({"metadata": listing(quantity=[])}, "metadata is malformed"),
+        ({"metadata": listing(shape=[10**30])}, "metadata is malformed"),
+        ({"metadata": listing(dtype="banana")}, "metadata is malformed"),
+        ({"columns": {"quantity": pa.array(["banana"] * 5)}}, "column 'quantity' is not what"),
+        ({"columns": {"quantity": pa.array([None] * 5, pa.string())}}, "column 'quantity'"),
+        ({"columns": {"tensor": pa.array(["v"] * 4 + [""])}}, "column 'tensor' is not what"),
+        ({"columns": {"step": pa.array([1, 0, 0, 0, 0], pa.int32())}}, "column 'step' is not"),
+        ({"columns": {"index": pa.array([-5] * 5)}}, "column 'index' is not what"),
         ({"columns": {"value": None}}, "has no column 'value'"),
         ({"columns": {"value": pa.array([1, 2, 3, 4, 5])}}, "column 'value' is int64, not double"),
         ({"columns": {"index": pa.array(["0"] * 5)}}, "column 'index' is string"),
@@ -146,6 +157,11 @@ def test_what_is_no_parquet_is_refused(tmp_path, content):
         trace.read(path)
     with pytest.raises(PitbError, match="does not exist"):
         trace.read(tmp_path / "missing.parquet")
+
+
+def test_a_folder_is_no_trace(tmp_path):
+    with pytest.raises(PitbError, match="is not a file"):
+        trace.read(tmp_path)
 
 
 def test_a_truncated_trace_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,24 @@ def parser(doc: str | None, examples: str) -> argparse.ArgumentParser:
     made.add_argument("--traces", type=Path, help="folder for their traces")
     made.add_argument("--json", type=Path, help="write the result as JSON here")
     made.add_argument("--trace", type=Path, help="write the trace here")
-    made.add_argument("--threads", type=int, default=1, help="PyTorch's threads (default: 1)")
+    made.add_argument("--threads", type=threads, default=1, help="PyTorch's threads (default: 1)")
     return made
+
+
+def threads(text: str) -> int:
+    """A number of threads from the command line."""
+    number = int(text)
+    if not 1 <= number <= 1024:
+        raise argparse.ArgumentTypeError(f"{text} is not from 1 to 1024")
+    return number
+
+
+def positive(text: str) -> float:
+    """A finite number above 0 from the command line."""
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number above 0")
+    return number
 
 
 def options(pairs: list[str]) -> dict[str, Any]:

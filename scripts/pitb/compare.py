@@ -204,6 +204,8 @@ def compare(
     for quantity in quantities:
         if not any(key[1] == quantity for key in (*entries_a, *entries_b)):
             known = {entry.quantity for entry in (*a.entries, *b.entries)}
+            if quantity in INITIAL:
+                raise NotComparable(f"{quantity!r} of step 0 is compared by the preflight alone")
             raise NotComparable(
                 f"neither trace holds {quantity!r}; nearest: {nearest(quantity, sorted(known))!r}"
             )
@@ -346,7 +348,7 @@ def read(path: Path) -> Comparison:
         PitbError: The file is missing or is no comparison.
     """
     if not path.is_file():
-        raise PitbError(f"{path} does not exist")
+        raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
     try:
         with pq.ParquetFile(path) as file:
             table = file.read(use_threads=False)
@@ -386,6 +388,10 @@ def _from_json(value: Any, path: Path) -> Trace:
             recorder.add(1, name, _numbers(value, name, path), "float32")
 
     walk(value, "")
+    names = [entry.quantity for entry in recorder.entries]
+    for name in names:
+        if names.count(name) > 1:
+            raise NotComparable(f"{path}: two values are called {name}")
     return recorder.trace({"run": str(path)})
 
 
@@ -406,6 +412,8 @@ def _floats(value: Any) -> Any:
         if value in ("nan", "inf", "-inf"):
             return float(value)
         raise TypeError
+    if isinstance(value, int) and abs(value) > 2**53:
+        raise TypeError  # f64 does not tell it from its neighbour
     return value
 
 

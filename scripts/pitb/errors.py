@@ -1,7 +1,10 @@
 """Errors that are a user's to mend: one sentence, no traceback."""
 
+import contextlib
 import difflib
+import io
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 
 EXIT_ERROR = 2
@@ -22,6 +25,9 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
 
 def run_main(main: Callable[[], int | None]) -> None:
     """Run a script's ``main`` and exit with its code; a `PitbError` is a sentence and code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = main() or 0
         sys.stdout.flush()
@@ -39,6 +45,17 @@ def run_main(main: Callable[[], int | None]) -> None:
         # The reader of our output has gone (`| head`); there is nothing left to tell it.
         sys.stderr.close()
         code = EXIT_ERROR
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        print(f"error:{where} {error.strerror or error}", file=sys.stderr)
+        code = EXIT_ERROR
     except KeyboardInterrupt:
         code = 130
+    except Exception:  # a fault of ours; Python's own exit code would read as a verdict
+        traceback.print_exc()
+        code = EXIT_ERROR
+    if code == EXIT_ERROR:
+        # Whatever is left to write to a full or closed output would fail once more.
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.close()
     sys.exit(code)

@@ -17,11 +17,17 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         PitbError: The folder cannot be made or the file cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.part")
+    if path.is_dir():
+        raise PitbError(f"cannot write {path}: it is a folder")
+    if path.exists() and not path.is_file():
+        yield path  # a device or a pipe, which is written to and not replaced
+        return
+    target = path.resolve()  # what a link points to, not the link
+    temporary = target.with_name(f".{target.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise PitbError(f"cannot write {path}: {error.strerror or error}") from error
@@ -62,9 +68,20 @@ def read_json(path: Path) -> Any:
         PitbError: The file cannot be read or is not JSON; the sentence names the line.
     """
     try:
-        return json.loads(read_text(path))
+        return json.loads(read_text(path), object_pairs_hook=_unrepeated)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise PitbError(f"{path} is not valid JSON: {error.msg} at {place}") from None
     except RecursionError:
         raise PitbError(f"{path} is not usable JSON: it is nested too deeply") from None
+    except ValueError as error:
+        raise PitbError(f"{path} is not usable JSON: {error}") from None
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are all different; Python lets the last one win."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {next(k for k in keys if keys.count(k) > 1)!r} is given twice")
+    return found

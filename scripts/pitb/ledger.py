@@ -36,7 +36,7 @@ PAGE_TOLERANCE = 1e-6
 VALUE_ULPS = 4
 
 _DIFFERENCE = re.compile(r"max_abs_diff|worst|\|dloss\||max\|dparam\|")
-_STEP = re.compile(r"\bstep (\d+)\b")
+_STEP = re.compile(r"\bstep (\d{1,9})\b")
 _SEPARATOR = re.compile(r"\s+to\s+")
 
 
@@ -180,9 +180,11 @@ def _numbers(text: str) -> list[Decimal] | None:
 
 def _number(text: str) -> Decimal | None:
     try:
-        return Decimal(text.strip())
+        number = Decimal(text.strip())
     except InvalidOperation:
         return None
+    # Nothing here is beyond f64, and arithmetic on what is may overflow.
+    return None if number.is_finite() and abs(number.adjusted()) > 400 else number
 
 
 def _equal(printed: str, reproduced: str) -> bool:
@@ -232,12 +234,31 @@ def read(csv_path: Path) -> list[Judged]:
         PitbError: The file is missing or is no ledger.
     """
     reader = csv.DictReader(read_text(csv_path).splitlines())
-    try:
-        return [Judged(**row) for row in reader]
-    except TypeError:
-        raise PitbError(
-            f"{csv_path} is no ledger: its columns must be {', '.join(FIELDS)}"
-        ) from None
+    if list(reader.fieldnames or ()) != list(FIELDS):
+        raise PitbError(f"{csv_path} is no ledger: its columns must be {', '.join(FIELDS)}")
+    rows = []
+    for row in reader:
+        if None in row or None in row.values() or row["status"] not in STATUSES:
+            raise PitbError(f"{csv_path}, line {reader.line_num}: not a row of a ledger")
+        rows.append(Judged(**row))
+    return rows
+
+
+def check_complete(rows: Iterable[Published], published: Iterable[Published]) -> None:
+    """Check that a ledger holds every published figure, each once, and no other.
+
+    Raises:
+        PitbError: Names the first one that is too many or too few.
+    """
+
+    def keys(figures: Iterable[Published]) -> list[tuple[str, str, str, str]]:
+        return sorted((f.page, f.table, f.row, f.column) for f in figures)
+
+    found, wanted = keys(rows), keys(published)
+    for key in (*wanted, *found):
+        if found.count(key) != wanted.count(key):
+            place = " / ".join(key)
+            raise PitbError(f"the ledger holds {place} {found.count(key)} times; make it again")
 
 
 def markdown(rows: list[Judged]) -> str:

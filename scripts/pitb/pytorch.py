@@ -3,6 +3,7 @@
 import inspect
 import math
 import platform
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,7 @@ def train(spec: Spec) -> trace.Trace:
     metadata = _metadata(spec, model, check(spec))
     try:
         constructor = getattr(torch.optim, spec["optimizer"])
-        optimizer = constructor(model.parameters(), lr=spec["lr"], **spec.get("options", {}))
+        optimizer = constructor(model.parameters(), lr=spec["lr"], **(spec.get("options") or {}))
         _record(spec, model, optimizer, recorder)
     except Exception as error:  # whatever PyTorch raises is a result, not a fault of ours
         first = (str(error).splitlines() or [""])[0]
@@ -96,13 +97,16 @@ def check(spec: Spec) -> dict[str, Any]:
         PitbError: The optimizer or an option is unknown, or a value is not of the option's type
             or range; names the line, where the run has one.
     """
-    name, options = spec["optimizer"], spec.get("options", {})
+    if not re.fullmatch(r"pytorch/[A-Za-z0-9_-]+", str(spec["id"])):  # it becomes a file's name
+        message = f"run id {spec['id']!r} is not of the form pytorch/<name>"
+        raise PitbError(f"{message}, of letters, digits, - and _")
+    name, options = spec["optimizer"], spec.get("options") or {}
     if not math.isfinite(spec["lr"]) or spec["steps"] < 1:
         raise _error(spec, "", f"lr {spec['lr']} and steps {spec['steps']} must be finite and 1 up")
-    constructor = getattr(torch.optim, name, None)
+    constructor = getattr(torch.optim, str(name), None)
     known = isinstance(constructor, type) and issubclass(constructor, torch.optim.Optimizer)
     if not known or constructor is None:
-        near = nearest(name, [n for n in dir(torch.optim) if n[0].isupper()])
+        near = nearest(str(name), [n for n in dir(torch.optim) if n[0].isupper()])
         raise _error(spec, "", f"torch.optim has no optimizer {name!r}; nearest: {near!r}")
     signature = inspect.signature(constructor).parameters
     allowed = [option for option in list(signature)[1:] if option != "lr"]
@@ -121,7 +125,7 @@ def check(spec: Spec) -> dict[str, Any]:
     try:
         # A matrix, which every optimizer takes.
         optimizer = constructor([nn.Parameter(torch.zeros(1, 1))], lr=spec["lr"], **options)
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # whatever a constructor raises of its arguments
         raise _error(spec, "", f"torch.optim.{name} refuses its options: {error}") from None
     return dict(optimizer.defaults)
 

@@ -78,6 +78,8 @@ def scalar(text: str) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
+        if abs(int(text[:25])) > 2**53:
+            raise ValueError(f"{text[:25]} is too large for a number here")
         return int(text)
     if _FLOAT.fullmatch(text):
         return float(text)
@@ -122,6 +124,8 @@ def _mapping(node: MappingNode, path: Path_, document: Document) -> dict[str, An
         if not isinstance(key_node, ScalarNode):
             raise PitbError(f"{document.path}, line {line}: a key must be a word")
         key = key_node.value
+        if not key.isprintable():
+            raise PitbError(f"{document.path}, line {line}: key {key!r} is not all printable")
         if key in mapping:
             first = document.lines[(*path, key)]
             raise PitbError(

@@ -129,7 +129,7 @@ class Recorder:
 
     def __init__(self) -> None:
         """Start with nothing."""
-        self._entries: list[Entry] = []
+        self.entries: list[Entry] = []
         self._values: list[NDArray[np.float64]] = []
         self._rows = 0
 
@@ -138,14 +138,14 @@ class Recorder:
     ) -> None:
         """Add a tensor of any shape; a number has shape ()."""
         array = np.asarray(values, dtype=np.float64)
-        self._entries.append(Entry(step, quantity, tensor, array.shape, dtype, self._rows))
+        self.entries.append(Entry(step, quantity, tensor, array.shape, dtype, self._rows))
         self._values.append(array.reshape(-1))
         self._rows += array.size
 
     def trace(self, metadata: dict[str, Any]) -> Trace:
         """What was added so far."""
         values = np.concatenate(self._values) if self._values else np.empty(0)
-        return Trace(list(self._entries), values, metadata)
+        return Trace(list(self.entries), values, metadata)
 
 
 def write(trace: Trace, path: Path) -> None:
@@ -196,13 +196,13 @@ def read(path: Path) -> Trace:
         PitbError: The file is missing, is no Parquet file, or is no trace of this schema.
     """
     if not path.is_file():
-        raise PitbError(f"{path} does not exist")
+        raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
     try:
         with pq.ParquetFile(path, memory_map=False) as file:
             schema = file.schema_arrow
             raw = (file.metadata.metadata or {}).get(METADATA_KEY)
             _check_schema(schema, path)
-            table = file.read(columns=["value"], use_threads=False)
+            table = file.read(columns=SCHEMA.names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         first = str(error).splitlines()[0]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
@@ -217,7 +217,12 @@ def read(path: Path) -> Trace:
     rows = sum(entry.count for entry in entries)
     if rows != len(values):
         raise PitbError(f"{path} lists {rows} values in its metadata but holds {len(values)}")
-    return Trace(entries, values, metadata, str(path))
+    found = Trace(entries, values, metadata, str(path))
+    expected = _table(found)
+    for name in SCHEMA.names[:-1]:
+        if not table.column(name).equals(expected.column(name)):
+            raise PitbError(f"{path}: column '{name}' is not what its metadata lists")
+    return found
 
 
 def _check_schema(schema: pa.Schema, path: Path) -> None:
@@ -232,6 +237,25 @@ def _check_schema(schema: pa.Schema, path: Path) -> None:
             )
 
 
+DTYPES = ("bool", "int32", "int64", "bfloat16", "float16", "float32", "float64")
+"""Element types, by PyTorch's names."""
+
+
+def _check_entry(entry: Entry) -> None:
+    """Refuse what JSON lets through.
+
+    Raises:
+        ValueError: A field is of the wrong type or out of range.
+    """
+    numbers = (entry.step, entry.first_row, *entry.shape)
+    if not all(type(number) is int and 0 <= number < 2**40 for number in numbers):
+        raise ValueError(f"{numbers} are not all numbers of 0 and more")
+    if not all(isinstance(text, str) for text in (entry.quantity, entry.tensor)):
+        raise ValueError("a quantity or a tensor is not named by text")
+    if entry.step >= 2**31 or entry.dtype not in DTYPES:
+        raise ValueError(f"step {entry.step} or dtype {entry.dtype!r} is out of range")
+
+
 def _metadata(raw: bytes, path: Path) -> dict[str, Any]:
     try:
         metadata = json.loads(raw)
@@ -244,13 +268,16 @@ def _metadata(raw: bytes, path: Path) -> dict[str, Any]:
         entries = []
         for item in metadata["contents"]:
             entry = Entry(**{**item, "shape": tuple(item["shape"])})
-            if entry.first_row != row or any(size < 0 for size in entry.shape):
+            _check_entry(entry)
+            if entry.first_row != row:
                 raise PitbError(f"{path} lists {entry.where} at a wrong row or with a wrong shape")
             row += entry.count
             entries.append(entry)
         metadata["contents"] = entries
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise PitbError(f"{path} is not a trace: its metadata is malformed ({error})") from None
+    if not isinstance(metadata.get("run", ""), str):
+        raise PitbError(f"{path} is not a trace: its metadata is malformed (run is not text)")
     if len({entry.key for entry in entries}) != len(entries):
         raise PitbError(f"{path} lists a tensor twice in its metadata")
     return dict(metadata)

@@ -1,9 +1,10 @@
 //! What the command lines have in common.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -31,6 +32,16 @@ impl Batch {
             _ => Ok(None),
         }
     }
+}
+
+/// Prints `text` and a line end. Unlike `println!`, a full or closed output is an error, not a panic.
+pub fn say(text: impl std::fmt::Display) -> Result<()> {
+    writeln!(std::io::stdout(), "{text}").context("cannot write to the output")
+}
+
+/// Prints `value` as indented JSON.
+pub fn say_json(value: &Value) -> Result<()> {
+    say(serde_json::to_string_pretty(value)?)
 }
 
 /// Runs a program: an error becomes one sentence and exit code 2.

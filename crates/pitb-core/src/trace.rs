@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::file::metadata::KeyValue;
@@ -192,8 +192,18 @@ impl Rows {
     }
 }
 
-/// Writes a file under a temporary name and gives it its own when it is whole.
+/// Writes a file under a temporary name and gives it its own when it is whole. What a link points
+/// to is replaced, not the link; a device or a pipe is written to.
 pub fn replace(path: &Path, write: impl FnOnce(File) -> Result<()>) -> Result<()> {
+    let shown = path.display();
+    if path.is_dir() {
+        bail!("cannot write {shown}: it is a folder");
+    }
+    if path.exists() && !path.is_file() {
+        let file = File::create(path).with_context(|| format!("cannot write {shown}"))?;
+        return write(file).with_context(|| format!("cannot write {shown}"));
+    }
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     if let Some(folder) = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -201,10 +211,15 @@ pub fn replace(path: &Path, write: impl FnOnce(File) -> Result<()>) -> Result<()
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     let temporary = temporary_name(path);
-    let file = File::create(&temporary)
-        .with_context(|| format!("cannot write {}", temporary.display()))?;
-    write(file).with_context(|| format!("cannot write {}", temporary.display()))?;
-    fs::rename(&temporary, path).with_context(|| format!("cannot write {}", path.display()))
+    let written = File::create(&temporary)
+        .map_err(Into::into)
+        .and_then(write)
+        .and_then(|()| Ok(fs::rename(&temporary, path)?));
+    if written.is_err() {
+        // It may not even be there; the error that counts is the one before.
+        let _ = fs::remove_file(&temporary);
+    }
+    written.with_context(|| format!("cannot write {shown}"))
 }
 
 /// Writes `value` as JSON to `path`, by way of a temporary name.

@@ -69,10 +69,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let json = step_json(&trace)?;
     match &arguments.json {
         Some(path) => write_json(path, &json),
-        None => {
-            println!("{}", serde_json::to_string_pretty(&json)?);
-            Ok(())
-        }
+        None => cli::say_json(&json),
     }
 }
 

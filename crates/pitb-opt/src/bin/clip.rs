@@ -82,13 +82,10 @@ fn run(arguments: &Arguments) -> Result<()> {
     let trace = cli::train_one(&spec, arguments.trace.as_deref())?;
     let json = tensors_of(&trace, 1, "param");
     if let Some(entry) = trace.find(1, "grad_norm", "") {
-        println!("total norm: {}", trace.values(entry)[0]);
+        cli::say(format!("total norm: {}", trace.values(entry)[0]))?;
     }
     match &arguments.json {
         Some(path) => write_json(path, &json),
-        None => {
-            println!("{}", serde_json::to_string_pretty(&json)?);
-            Ok(())
-        }
+        None => cli::say_json(&json),
     }
 }

@@ -55,8 +55,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     if let Some(path) = &arguments.defaults {
         let defaults = optimizers::defaults()?;
         if path.as_os_str() == "-" {
-            println!("{}", serde_json::to_string_pretty(&defaults)?);
-            return Ok(());
+            return cli::say_json(&defaults);
         }
         return write_json(path, &defaults);
     }
@@ -76,21 +75,23 @@ fn run(arguments: &Arguments) -> Result<()> {
         initial_state: Arithmetic::Float64,
         sources: Default::default(),
     };
-    println!("{}", spec.configured()?.debug);
+    cli::say(spec.configured()?.debug)?;
     let trace = cli::train_one(&spec, arguments.trace.as_deref())?;
-    print_losses(&trace);
+    print_losses(&trace)?;
     match &arguments.json {
         Some(path) => write_json(path, &steps_json(&trace, spec.steps)),
         None => Ok(()),
     }
 }
 
-fn print_losses(trace: &Trace) {
-    println!("step  loss");
+fn print_losses(trace: &Trace) -> Result<()> {
+    cli::say("step  loss")?;
     let losses = trace.entries().iter();
     for entry in losses.filter(|entry| entry.quantity == "loss") {
-        println!("{:>4}  {:.8}", entry.step, trace.values(entry)[0]);
+        let (step, loss) = (entry.step, trace.values(entry)[0]);
+        cli::say(format!("{step:>4}  {loss:.8}"))?;
     }
+    Ok(())
 }
 
 /// The loss before and the parameters after each update.

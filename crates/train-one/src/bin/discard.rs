@@ -41,9 +41,6 @@ fn main() -> ExitCode {
                 "equal": before.to_bits() == after.to_bits(),
             }),
         ),
-        None => {
-            println!("loss before {before}  loss after {after}");
-            Ok(())
-        }
+        None => cli::say(format!("loss before {before}  loss after {after}")),
     })
 }

@@ -28,10 +28,7 @@ fn main() -> ExitCode {
         let moves = json!({"step": step(), "wrong_model": wrong_model()});
         match &Arguments::parse().json {
             Some(path) => write_json(path, &moves),
-            None => {
-                print(&moves);
-                Ok::<_, anyhow::Error>(())
-            }
+            None => cli::say(console(&moves)),
         }
     })
 }
@@ -95,26 +92,53 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-fn print(moves: &Value) {
+/// The console output of the page, rendered from the data.
+fn console(moves: &Value) -> String {
+    let mut lines = Vec::new();
     let text = |value: &Value| value.as_str().map_or(value.to_string(), str::to_string);
     let (step, wrong) = (&moves["step"], &moves["wrong_model"]);
-    println!("GradientsParams.len()    {}", step["gradients_len"]);
+    lines.push(format!(
+        "GradientsParams.len()    {}",
+        step["gradients_len"]
+    ));
     for key in step["keys"].as_array().into_iter().flatten() {
         let (name, id) = (text(&key["name"]), text(&key["id"]));
         match name.as_str() {
             "fc2.bias" => {
                 let gradient = text(&step["fc2.bias.grad"]);
-                println!("  {name}   id {id}  get::<1> = Some({gradient})");
+                lines.push(format!("  {name}   id {id}  get::<1> = Some({gradient})"));
             }
             "fc1.bias" => {}
-            _ => println!("  {name} id {id}  get::<2> is_some = {}", key["is_some"]),
+            _ => lines.push(format!(
+                "  {name} id {id}  get::<2> is_some = {}",
+                key["is_some"]
+            )),
         }
     }
-    println!("fc2.bias before          {}", text(&step["before"]));
-    println!("fc2.bias after step      {}", text(&step["after"]));
-    println!("clone taken before step  {}", text(&step["clone_after"]));
-    println!("fc2.bias ParamId unchanged: {}", step["id_unchanged"]);
-    println!("param still require_grad: {}", step["require_grad"]);
-    println!("from_grads(.., &other).len() = {}", wrong["gradients_len"]);
-    println!("other fc2.bias changed by step: {}", wrong["changed"]);
+    lines.push(format!(
+        "fc2.bias before          {}",
+        text(&step["before"])
+    ));
+    lines.push(format!("fc2.bias after step      {}", text(&step["after"])));
+    lines.push(format!(
+        "clone taken before step  {}",
+        text(&step["clone_after"])
+    ));
+    lines.push(format!(
+        "fc2.bias ParamId unchanged: {}",
+        step["id_unchanged"]
+    ));
+    lines.push(format!(
+        "param still require_grad: {}",
+        step["require_grad"]
+    ));
+    lines.push(format!(
+        "from_grads(.., &other).len() = {}",
+        wrong["gradients_len"]
+    ));
+    lines.push(format!(
+        "other fc2.bias changed by step: {}",
+        wrong["changed"]
+    ));
+    lines.join("\n")
 }
