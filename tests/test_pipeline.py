@@ -40,6 +40,16 @@ def snakemake(folder, *arguments, cores=2, cwd=None):
     return ended.returncode, ended.stdout
 
 
+def make(project, target):
+    """A call of make by hand, also where these tests are run by make; its environment is this one."""
+    if not (project / ".venv").exists():
+        (project / ".venv").symlink_to(sys.prefix)
+    outside = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    return subprocess.run(
+        ["make", target], cwd=project, env=outside, capture_output=True, text=True
+    )
+
+
 def would_run(folder, *arguments):
     """The names of the rules that a call would run."""
     code, printed = snakemake(folder, "--dry-run", *arguments)
@@ -389,11 +399,9 @@ def test_a_spoilt_ledger_is_not_believed(project, text):
 
 
 def test_resume_leaves_a_run_that_goes_on_alone(project):
-    if not (project / ".venv").exists():
-        (project / ".venv").symlink_to(sys.prefix)
     note = project / ".snakemake/running.pid"
     note.write_text(str(os.getpid()))
-    ended = subprocess.run(["make", "resume"], cwd=project, capture_output=True, text=True)
+    ended = make(project, "resume")
     note.unlink()
     assert ended.returncode == 2
     assert f"error: a run is going on here (process {os.getpid()})" in ended.stderr
@@ -425,10 +433,8 @@ def test_a_killed_run_goes_on_to_the_same_bytes(project, moment):
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    # The documented command; its environment is this one.
-    if not (project / ".venv").exists():
-        (project / ".venv").symlink_to(sys.prefix)
-    ended = subprocess.run(["make", "resume"], cwd=project, capture_output=True, text=True)
+    # The documented command.
+    ended = make(project, "resume")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.endswith("258 agrees, 0 differs, 0 missing\n")
     assert result_bytes(project) == before
