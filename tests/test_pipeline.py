@@ -41,7 +41,7 @@ def snakemake(folder, *arguments, cores=2, cwd=None):
 
 
 def make(project, target):
-    """A call of make by hand, also where these tests are run by make; its environment is this one."""
+    """A call of make as by hand, also where make runs these tests; its environment is this one."""
     if not (project / ".venv").exists():
         (project / ".venv").symlink_to(sys.prefix)
     outside = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
