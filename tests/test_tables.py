@@ -14,6 +14,7 @@ def made():
     table.add("a|b", "n", 3, "file")
     table.difference("a|b", "max_abs_diff", 1.25e-7, "file")
     table.add("c", "n", 4, "file")
+    table.add("step 02", "n", 5, "file")
     table.add("alone", "total norm", 0.5, "file")
     table.add("summary", "verdict", "OK", "file")
     return table
@@ -25,6 +26,7 @@ def test_a_wide_table_has_a_line_for_each_row():
         "| --- | --- | --- |",
         "| a\\|b | 3 | 1.25e-07 |",
         "| c | 4 |  |",
+        "| step 02 | 5 |  |",
         "",
         "- alone, total norm: 0.5",
         "- verdict: OK",
@@ -35,6 +37,7 @@ def test_the_other_language_changes_headings_alone():
     english, chinese = (tables.markdown(made(), language) for language in labels.LANGUAGES)
     assert "| 项 | 个数 | 最大绝对差 |" in chinese
     assert "- 结论：OK" in chinese
+    assert "| 第 02 步 | 5 |  |" in chinese
     assert english.count("|") == chinese.count("|")
 
 

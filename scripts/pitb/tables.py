@@ -103,7 +103,7 @@ def markdown(table: Table, language: str) -> str:
         ] + below
         head = [label("row", language), *(label(column, language) for column in columns)]
         within = [f for f in table.body() if f.column in columns]
-        cells = [[row, *values] for row, values in _by_row(within, columns)]
+        cells = [[label(row, language), *values] for row, values in _by_row(within, columns)]
     else:
         head = [label(column, language) for column in ("row", "column", "value")]
         cells = [[f.row, label(f.column, language), f.shown] for f in table.body()]
