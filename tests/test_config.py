@@ -132,6 +132,9 @@ def test_comparisons_of_a_later_file_are_added(files, tmp_path):
     path.write_text(f"comparisons:\n  - {pair}\n  - {pair}\n")
     with pytest.raises(PitbError, match=r"more\.yaml, line 3: .* as an earlier one does"):
         config.load([files[0], path], files[1])
+    path.write_text("comparisons: 3\n")
+    with pytest.raises(PitbError, match="comparisons is 3, but must be a list"):
+        config.load([files[0], path, path], files[1])
     path.write_text(f"comparisons:\n  - {pair}\n")
     assert len(config.load([files[0], path], files[1]).pairs) == 18
 

@@ -124,7 +124,8 @@ def load(
     sources: dict[strict_yaml.Path_, str] = {}
     for document in documents:
         # Comparisons are added to those of earlier files, so their lines are counted on from them.
-        before = len(merged.value.get("comparisons") or [])
+        earlier = merged.value.get("comparisons")
+        before = len(earlier) if isinstance(earlier, list) else 0
         _merge(merged.value, document.value)
         for path in document.lines:
             moved = path
