@@ -2,7 +2,7 @@ import pytest
 
 from pitb import defaults
 from pitb.errors import PitbError
-from pitb.registry import optimizers
+from pitb.registry import published_optimizers
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_defaults_are_the_same_where_they_mean_the_same(pytorch, burn, off, expe
 def agreeing():
     """Defaults of both sides that agree on everything."""
     pytorch, burn = {}, {}
-    for optimizer in optimizers():
+    for optimizer in published_optimizers():
         values = {}
         config = {}
         for item in optimizer.hyperparameters:

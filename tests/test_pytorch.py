@@ -143,10 +143,10 @@ def test_every_hyperparameter_is_in_the_configuration(pytorch):
 
 def test_the_defaults_hold_every_hyperparameter_of_the_list(pytorch):
     from pitb import defaults
-    from pitb.registry import optimizers
+    from pitb.registry import published_optimizers
 
     found = pytorch.defaults()
-    for optimizer in optimizers():
+    for optimizer in published_optimizers():
         for item in optimizer.hyperparameters:
             defaults.pytorch_default(found[optimizer.pytorch], item)
 

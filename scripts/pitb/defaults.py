@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pitb.errors import PitbError
-from pitb.registry import Hyperparameter, Optimizer, optimizers
+from pitb.registry import Hyperparameter, Optimizer, published_optimizers
 
 Fields = dict[str, str]
 
@@ -76,7 +76,7 @@ def differences(pytorch: dict[str, Any], burn: dict[str, Any]) -> list[Differenc
         burn: For each burn configuration its ``debug`` output.
     """
     found: list[Difference] = []
-    for optimizer in optimizers():
+    for optimizer in published_optimizers():
         _check_covered(optimizer, pytorch, burn)
         for item in optimizer.hyperparameters:
             a = pytorch_default(pytorch[optimizer.pytorch], item)
@@ -102,7 +102,7 @@ def _check_covered(optimizer: Optimizer, pytorch: dict[str, Any], burn: dict[str
 
 
 def _add(found: list[Difference], new: Difference, family: str) -> None:
-    families = {optimizer.pytorch: optimizer.family for optimizer in optimizers()}
+    families = {optimizer.pytorch: optimizer.family for optimizer in published_optimizers()}
     for i, old in enumerate(found):
         same_values = (old.label, old.pytorch, old.burn) == (new.label, new.pytorch, new.burn)
         if same_values and families[old.optimizers[0]] == family:

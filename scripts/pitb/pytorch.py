@@ -5,7 +5,7 @@ import math
 import platform
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,12 @@ from torch import nn
 import pitb
 from pitb import a1, trace
 from pitb.errors import PitbError, nearest
-from pitb.registry import optimizers
+from pitb.problems import Problem, problem
+from pitb.registry import optimizers, plain, published_optimizers
+from pitb.torch_models import Evaluation, Model
 
 Spec = dict[str, Any]
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 def train_all(
@@ -51,17 +54,17 @@ def train(spec: Spec) -> trace.Trace:
     Raises:
         PitbError: The specification asks for what PyTorch does not have.
     """
-    recorder = trace.Recorder()
-    model = mlp()
-    metadata = _metadata(spec, model, check(spec))
+    defaults = check(spec)
+    model = Model(problem(spec.get("problem", a1.NAME)), DTYPES[spec.get("dtype", "float32")])
+    metadata = _metadata(spec, model, defaults)
+    training = _Training(spec, model)
     try:
-        constructor = getattr(torch.optim, spec["optimizer"])
-        optimizer = constructor(model.parameters(), lr=spec["lr"], **(spec.get("options") or {}))
-        _record(spec, model, optimizer, recorder)
+        training.start()
+        training.record()
     except Exception as error:  # whatever PyTorch raises is a result, not a fault of ours
         first = (str(error).splitlines() or [""])[0]
         metadata["error"] = f"{type(error).__name__}: {first}"
-    return recorder.trace(metadata)
+    return training.recorder.trace(metadata)
 
 
 def mlp() -> nn.Module:
@@ -82,11 +85,11 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def defaults() -> dict[str, Any]:
-    """``opt.defaults`` of every optimizer in the registry, constructed with nothing set."""
+    """``opt.defaults`` of every optimizer of the pages, constructed with nothing set."""
     found = {}
-    for entry in optimizers():
+    for entry in published_optimizers():
         constructor = getattr(torch.optim, entry.pytorch)
-        found[entry.pytorch] = _plain(constructor([nn.Parameter(torch.zeros(1))]).defaults)
+        found[entry.pytorch] = plain(constructor([nn.Parameter(torch.zeros(1))]).defaults)
     return found
 
 
@@ -100,34 +103,56 @@ def check(spec: Spec) -> dict[str, Any]:
     if not re.fullmatch(r"pytorch/[A-Za-z0-9_-]+", str(spec["id"])):  # it becomes a file's name
         message = f"run id {spec['id']!r} is not of the form pytorch/<name>"
         raise PitbError(f"{message}, of letters, digits, - and _")
-    name, options = spec["optimizer"], spec.get("options") or {}
     if not math.isfinite(spec["lr"]) or spec["steps"] < 1:
         raise _error(spec, "", f"lr {spec['lr']} and steps {spec['steps']} must be finite and 1 up")
-    constructor = getattr(torch.optim, str(name), None)
-    known = isinstance(constructor, type) and issubclass(constructor, torch.optim.Optimizer)
-    if not known or constructor is None:
-        near = nearest(str(name), [n for n in dir(torch.optim) if n[0].isupper()])
-        raise _error(spec, "", f"torch.optim has no optimizer {name!r}; nearest: {near!r}")
+    if spec.get("dtype", "float32") not in DTYPES:
+        raise _error(spec, "", f"dtype {spec['dtype']!r} is none of {', '.join(DTYPES)}")
+    found = problem(spec.get("problem", a1.NAME))
+    named = [*found.parameters, *(second for second, _ in found.tied)]
+    groups = spec.get("groups", [])
+    for name in [*spec.get("frozen", []), *(n for group in groups for n in group["parameters"])]:
+        if name not in named:
+            message = f"{found.name} has no parameter {name!r}; nearest: {nearest(name, named)!r}"
+            raise _error(spec, "", message)
+    for group in groups:
+        _checked_options(spec, group["optimizer"], group.get("options") or {}, group["lr"])
+    return _checked_options(spec, spec["optimizer"], spec.get("options") or {}, spec["lr"])
+
+
+def _checked_options(spec: Spec, name: Any, options: dict[str, Any], lr: float) -> dict[str, Any]:
+    constructor, shown = _constructor(spec, name)
     signature = inspect.signature(constructor).parameters
     allowed = [option for option in list(signature)[1:] if option != "lr"]
     for key, value in options.items():
         if key not in allowed:
             near = nearest(key, allowed)
-            message = f"torch.optim.{name} has no option {key!r}; nearest: {near!r}"
+            message = f"{shown} has no option {key!r}; nearest: {near!r}"
             raise _error(spec, key, message)
         # PyTorch takes any object for true, also the word no.
         kinds = f"{signature[key].annotation} {type(signature[key].default).__name__}"
         if isinstance(value, bool) != ("bool" in kinds) and value is not None:
             kind = "true or false" if "bool" in kinds else "a number"
-            raise _error(spec, key, f"{key} of torch.optim.{name} is {value!r}, not {kind}")
+            raise _error(spec, key, f"{key} of {shown} is {value!r}, not {kind}")
         if isinstance(value, str) and "str" not in kinds:
-            raise _error(spec, key, f"{key} of torch.optim.{name} is {value!r}, not a number")
+            raise _error(spec, key, f"{key} of {shown} is {value!r}, not a number")
     try:
         # A matrix, which every optimizer takes.
-        optimizer = constructor([nn.Parameter(torch.zeros(1, 1))], lr=spec["lr"], **options)
+        optimizer = constructor([nn.Parameter(torch.zeros(1, 1))], lr=lr, **options)
     except Exception as error:  # whatever a constructor raises of its arguments
-        raise _error(spec, "", f"torch.optim.{name} refuses its options: {error}") from None
+        raise _error(spec, "", f"{shown} refuses its options: {error}") from None
     return dict(optimizer.defaults)
+
+
+def _constructor(spec: Spec, name: Any) -> tuple[Any, str]:
+    """The class of an optimizer, of torch.optim's or of where the list has it, and its name."""
+    constructor = getattr(torch.optim, str(name), None)
+    if isinstance(constructor, type) and issubclass(constructor, torch.optim.Optimizer):
+        return constructor, f"torch.optim.{name}"
+    for entry in optimizers():
+        if entry.pytorch == name:
+            return entry.constructor(), f"{entry.module}.{name}"
+    near = nearest(str(name), [n for n in dir(torch.optim) if n[0].isupper()])
+    raise _error(spec, "", f"torch.optim has no optimizer {name!r}; nearest: {near!r}")
 
 
 def _error(spec: Spec, option: str, message: str) -> PitbError:
@@ -136,95 +161,225 @@ def _error(spec: Spec, option: str, message: str) -> PitbError:
     return PitbError(f"{f'{source}: ' if source else ''}run {spec['id']}: {message}")
 
 
-def _record(
-    spec: Spec, model: nn.Module, optimizer: torch.optim.Optimizer, recorder: trace.Recorder
+@dataclass
+class _Training:
+    """A run in progress."""
+
+    spec: Spec
+    model: Model
+    recorder: trace.Recorder = field(default_factory=trace.Recorder)
+    optimizers: list[torch.optim.Optimizer] = field(default_factory=list)
+    schedulers: list[Any] = field(default_factory=list)
+    first_step: int = 1
+
+    @property
+    def problem(self) -> Problem:
+        return self.model.problem
+
+    def start(self) -> None:
+        """Make the optimizers, one for each class of them, and load a state where one is given."""
+        spec, named = self.spec, self.model.named()
+        for name in spec.get("frozen", []):
+            named[name].requires_grad_(False)
+        classes: dict[Any, list[dict[str, Any]]] = {}
+        owner = {
+            name: index
+            for index, group in enumerate(spec.get("groups", []))
+            for name in group["parameters"]
+        }
+        unique = dict(self.model.named_parameters())
+        for index, group in [(-1, spec), *enumerate(spec.get("groups", []))]:
+            members = [
+                parameter
+                for name, parameter in unique.items()
+                if owner.get(name, -1) == index and parameter.requires_grad
+            ]
+            constructor, _ = _constructor(spec, group["optimizer"])
+            options = {"params": members, "lr": group["lr"], **(group.get("options") or {})}
+            if members:
+                classes.setdefault(constructor, []).append(options)
+        self.optimizers = []
+        for constructor, groups in classes.items():
+            if len(groups) == 1:
+                options = dict(groups[0])
+                self.optimizers.append(constructor(options.pop("params"), **options))
+            else:
+                self.optimizers.append(constructor(groups))
+        if spec.get("scheduler") is not None:
+            from pitb import schedulers
+
+            self.schedulers = [
+                schedulers.pytorch_scheduler(spec["scheduler"], optimizer)
+                for optimizer in self.optimizers
+            ]
+        if spec.get("resume") is not None:
+            self._load(Path(spec["resume"]))
+
+    def record(self) -> None:
+        """Train to the end, and record every step."""
+        spec, model = self.spec, self.model
+        named = model.named()
+        observed = spec.get("observe", True)
+        for name, value in model.inputs.items() if self.first_step == 1 else ():
+            self.recorder.add(0, "input", value.numpy(), _dtype(value), name)
+        self._add_all(self.first_step - 1, "param", named)
+        for step in range(self.first_step, spec["steps"] + 1):
+            evaluate = _Evaluation(self, step, first=observed)
+            if len(self.optimizers) == 1:
+                # Most optimizers evaluate once; L-BFGS does so as often as it wants to.
+                self.optimizers[0].step(evaluate)
+            else:
+                evaluate()
+                for optimizer in self.optimizers:
+                    optimizer.step()
+            if observed:
+                rate = float(self.optimizers[0].param_groups[0]["lr"])
+                self.recorder.add(step, "lr", rate, "float64")
+            for scheduler in self.schedulers:
+                scheduler.step()
+            if observed or step == spec["steps"]:
+                self._add_all(step, "param", named)
+            if observed:
+                self._add_states(step, named)
+        if observed and self.problem.model != "prescribed":
+            with torch.no_grad():
+                loss = self.evaluate().loss
+            self.recorder.add(spec["steps"] + 1, "loss", loss.item(), _dtype(loss))
+        if spec.get("save") is not None:
+            self._save(Path(spec["save"]))
+
+    def evaluate(self) -> Evaluation:
+        """Loss and logits over the batch, added up over micro-batches where the run has some;
+        calls ``backward`` for each where gradients are on.
+        """
+        parts = self.spec.get("accumulate", 1)
+        if parts == 1:
+            found = self.model.evaluate()
+            if torch.is_grad_enabled():
+                found.loss.backward()
+            return found
+        rows = len(self.model.inputs["y"]) // parts
+        losses, logits = [], []
+        for part in range(parts):
+            found = self.model.evaluate(part * rows, (part + 1) * rows)
+            loss = found.loss / parts
+            if torch.is_grad_enabled():
+                loss.backward()
+            losses.append(loss.detach())
+            if found.logits is not None:
+                logits.append(found.logits.detach())
+        return Evaluation(torch.stack(losses).sum(), torch.cat(logits))
+
+    def prescribe(self, step: int) -> None:
+        """Set the gradients that the problem gives for an update."""
+        given = self.problem.gradient(step)
+        for name, parameter in self.model.named().items():
+            if name in given and parameter.requires_grad:
+                # A copy, since clipping works in place.
+                parameter.grad = torch.tensor(given[name], dtype=parameter.dtype)
+
+    def _add_all(self, step: int, quantity: str, tensors: dict[str, Any]) -> None:
+        add_all(self.recorder, step, quantity, tensors)
+
+    def _add_states(self, step: int, named: dict[str, nn.Parameter]) -> None:
+        """States sorted by name, so that both sides write them in one order."""
+        states: dict[str, list[tuple[str, Any]]] = {}
+        for name, parameter in named.items():
+            for optimizer in self.optimizers:
+                for state, value in optimizer.state.get(parameter, {}).items():
+                    number = isinstance(value, (torch.Tensor, int, float))
+                    if number and not isinstance(value, bool):
+                        states.setdefault(state, []).append((name, value))
+        for state, values in sorted(states.items()):
+            for name, value in values:
+                array = np.asarray(value.detach() if isinstance(value, torch.Tensor) else value)
+                self.recorder.add(step, f"state.{state}", array, str(array.dtype), name)
+
+    def _save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        states = [item.state_dict() for item in (*self.optimizers, *self.schedulers)]
+        torch.save({"model": self.model.state_dict(), "states": states}, path)
+
+    def _load(self, path: Path) -> None:
+        saved = torch.load(path, weights_only=True)
+        self.model.load_state_dict(saved["model"])
+        items = (*self.optimizers, *self.schedulers)
+        for item, state in zip(items, saved["states"], strict=True):
+            item.load_state_dict(state)
+        self.first_step = self.spec["resume_step"] + 1
+
+
+def add_all(
+    recorder: trace.Recorder, step: int, quantity: str, tensors: dict[str, Any]
 ) -> None:
-    x, y = batch()
-    named = dict(model.named_parameters())
-    recorder.add(0, "input", x.numpy(), "float32", "x")
-    recorder.add(0, "input", y.numpy(), "int64", "y")
-    _add_all(recorder, 0, "param", named)
-    for step in range(1, spec["steps"] + 1):
-        evaluate = _Evaluation(spec, model, recorder, step, x, y)
-        # Most optimizers evaluate once; L-BFGS does so as often as it wants to.
-        optimizer.step(evaluate)
-        recorder.add(step, "lr", float(optimizer.param_groups[0]["lr"]), "float64")
-        _add_all(recorder, step, "param", named)
-        _add_states(recorder, step, named, optimizer)
-    with torch.no_grad():
-        loss = nn.functional.cross_entropy(model(x), y)
-    recorder.add(spec["steps"] + 1, "loss", loss.item(), "float32")
+    """Record tensors under their names."""
+    for name, tensor in tensors.items():
+        recorder.add(step, quantity, tensor.detach().numpy(), _dtype(tensor), name)
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 @dataclass
 class _Evaluation:
     """Forward, backward and clipping at one step; the first one is recorded."""
 
-    spec: Spec
-    model: nn.Module
-    recorder: trace.Recorder
+    training: _Training
     step: int
-    x: torch.Tensor
-    y: torch.Tensor
     first: bool = True
 
     def __call__(self) -> torch.Tensor:
-        self.model.zero_grad()
-        recorder, step = self.recorder if self.first else trace.Recorder(), self.step
+        training, step = self.training, self.step
+        training.model.zero_grad()
+        recorder = training.recorder if self.first else trace.Recorder()
         self.first = False
-        named = dict(self.model.named_parameters())
-        logits = self.model(self.x)
-        loss = nn.functional.cross_entropy(logits, self.y)
-        recorder.add(step, "logits", logits.detach().numpy(), "float32")
-        recorder.add(step, "loss", loss.item(), "float32")
-        loss.backward()
-        gradients = {name: p.grad for name, p in named.items() if p.grad is not None}
-        _add_all(recorder, step, "grad", gradients)
-        if self.spec.get("clip"):
-            _clip(self.spec["clip"], named, step, recorder)
-            _add_all(recorder, step, "clipped_grad", gradients)
+        loss = torch.zeros(())
+        if training.problem.model == "prescribed":
+            training.prescribe(step)
+        else:
+            # An optimizer calls its closure with gradients on; by hand they are on anyway.
+            with torch.enable_grad():
+                found = training.evaluate()
+            loss = found.loss
+            if found.logits is not None:
+                logits = found.logits.detach()
+                recorder.add(step, "logits", logits.numpy(), _dtype(logits))
+            recorder.add(step, "loss", loss.item(), _dtype(loss))
+        unique = dict(training.model.named_parameters())
+        gradients = {name: p.grad for name, p in unique.items() if p.grad is not None}
+        add_all(recorder, step, "grad", gradients)
+        if training.spec.get("clip"):
+            _clip(training.spec["clip"], unique, step, recorder)
+            add_all(recorder, step, "clipped_grad", gradients)
         return loss
 
 
 def _clip(
     clip: dict[str, Any], named: dict[str, nn.Parameter], step: int, recorder: trace.Recorder
 ) -> None:
-    """Clip in place by ``torch.nn.utils.clip_grad_norm_``; record the norms it returns."""
+    """Clip in place by ``torch.nn.utils``; record the norms it returns."""
+    if clip["scope"] == "value":
+        nn.utils.clip_grad_value_(named.values(), clip["clip_value"])
+        return
+    options = {
+        "norm_type": float(clip.get("norm_type", 2.0)),
+        "error_if_nonfinite": clip.get("error_if_nonfinite", False),
+    }
     if clip["scope"] == "global":
-        total = nn.utils.clip_grad_norm_(named.values(), clip["max_norm"])
-        recorder.add(step, "grad_norm", total.item(), "float32")
+        total = nn.utils.clip_grad_norm_(named.values(), clip["max_norm"], **options)
+        recorder.add(step, "grad_norm", total.item(), _dtype(total))
         return
     for name, parameter in named.items():
-        norm = nn.utils.clip_grad_norm_([parameter], clip["max_norm"])
-        recorder.add(step, "grad_norm", norm.item(), "float32", name)
+        norm = nn.utils.clip_grad_norm_([parameter], clip["max_norm"], **options)
+        if parameter.grad is not None:
+            recorder.add(step, "grad_norm", norm.item(), _dtype(norm), name)
 
 
-def _add_all(recorder: trace.Recorder, step: int, quantity: str, tensors: dict[str, Any]) -> None:
-    for name, tensor in tensors.items():
-        recorder.add(step, quantity, tensor.detach().numpy(), "float32", name)
-
-
-def _add_states(
-    recorder: trace.Recorder,
-    step: int,
-    named: dict[str, nn.Parameter],
-    optimizer: torch.optim.Optimizer,
-) -> None:
-    """States sorted by name, so that both sides write them in one order."""
-    states: dict[str, list[tuple[str, Any]]] = {}
-    for name, parameter in named.items():
-        for state, value in optimizer.state.get(parameter, {}).items():
-            if isinstance(value, (torch.Tensor, int, float)) and not isinstance(value, bool):
-                states.setdefault(state, []).append((name, value))
-    for state, values in sorted(states.items()):
-        for name, value in values:
-            array = np.asarray(value.detach() if isinstance(value, torch.Tensor) else value)
-            recorder.add(step, f"state.{state}", array, str(array.dtype), name)
-
-
-def _metadata(spec: Spec, model: nn.Module, defaults: dict[str, Any]) -> dict[str, Any]:
-    named = dict(model.named_parameters())
-    options = {key: value for key, value in _plain(defaults).items() if key != "lr"}
+def _metadata(spec: Spec, model: Model, defaults: dict[str, Any]) -> dict[str, Any]:
+    named = model.named()
+    options = {key: value for key, value in plain(defaults).items() if key != "lr"}
+    added = ("frozen", "groups", "accumulate", "scheduler", "resume_step")
     return {
         "schema": trace.SCHEMA_VERSION,
         "run": spec["id"],
@@ -236,13 +391,14 @@ def _metadata(spec: Spec, model: nn.Module, defaults: dict[str, Any]) -> dict[st
             "steps": spec["steps"],
             "clip": spec.get("clip"),
             "initial_state": "float64",
+            **{key: spec[key] for key in added if spec.get(key)},
         },
         "model": {
-            "name": a1.NAME,
-            "parameters": sum(parameter.numel() for parameter in named.values()),
+            "name": model.problem.name,
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "tensors": [{"name": name, "shape": list(p.shape)} for name, p in named.items()],
         },
-        "dtype": "float32",
+        "dtype": spec.get("dtype", "float32"),
         "threads": torch.get_num_threads(),
         "versions": {
             "pitb": pitb.__version__,
@@ -251,14 +407,3 @@ def _metadata(spec: Spec, model: nn.Module, defaults: dict[str, Any]) -> dict[st
             "target": f"{platform.machine()}-{platform.system().lower()}",
         },
     }
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it: tuples become lists, tensors numbers."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
-    if isinstance(value, torch.Tensor):
-        return value.tolist()
-    return value

@@ -1,9 +1,16 @@
 """The one list of optimizers, hyper-parameters and states, and of their names on both sides."""
 
+import importlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from typing import Any
+
+from pitb.errors import PitbError, nearest
+
+Options = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -19,6 +26,19 @@ class Hyperparameter:
     """The value that switches it off, as null does in burn; None where it has no such value."""
     when: str | None = None
     """The burn sub-configuration whose own defaults hold where that part is on."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """PyTorch's words for its values to burn's; the empty one stands for None."""
+
+    @property
+    def pytorch_name(self) -> str:
+        """The option that holds it, ``betas`` of ``betas[0]``."""
+        return self.pytorch.partition("[")[0]
+
+    def of(self, options: Mapping[str, Any]) -> Any:
+        """Its value in PyTorch's options."""
+        value = options[self.pytorch_name]
+        index = self.pytorch.partition("[")[2].rstrip("]")
+        return value[int(index)] if index else value
 
 
 @dataclass(frozen=True)
@@ -33,28 +53,147 @@ class Optimizer:
     """Options that burn has no counterpart of."""
     burn_only: tuple[str, ...]
     """Fields that PyTorch has no counterpart of."""
-    state: dict[str, str]
+    state: Mapping[str, str]
     """PyTorch's state names to burn's."""
+    module: str = "torch.optim"
+    """Where Python has it."""
+    neutral: Mapping[str, Any] = field(default_factory=dict)
+    """Values at which options of ``pytorch_only`` do nothing, where those are not the defaults."""
+    published: bool = False
+    """Whether the published page compares it."""
+    matrices_only: bool = False
+    """Whether it refuses parameters that are not matrices."""
 
     @property
     def burn_config(self) -> str:
         """Name of burn's configuration, ``RmsPropConfig``."""
         return f"{self.burn}Config"
 
+    @property
+    def key(self) -> str:
+        """Its name in those of runs and files."""
+        return self.pytorch.lower()
+
+    def constructor(self) -> Any:
+        """The class of the Python side; imports its module, which takes seconds."""
+        return getattr(importlib.import_module(self.module), self.pytorch)
+
+    def mapped(self) -> set[str]:
+        """PyTorch's options that burn has a counterpart of."""
+        return {item.pytorch_name for item in self.hyperparameters}
+
+    def to_burn(self, options: Mapping[str, Any]) -> Options:
+        """burn's options that mean the same as PyTorch's.
+
+        Args:
+            options: Every option of the optimizer, as ``opt.defaults`` has them.
+
+        Raises:
+            PitbError: An option is unknown, or is set to what burn cannot do; names it.
+        """
+        known = (*self.mapped(), *self.pytorch_only, "lr")
+        for name, value in options.items():
+            if name not in known:
+                near = nearest(name, list(known))
+                raise PitbError(f"{self.pytorch} has no option {name!r}; nearest: {near!r}")
+            if name in self.pytorch_only and not self._does_nothing(name, value):
+                raise PitbError(f"burn's {self.burn} cannot do {name}={value!r}")
+        found: Options = {}
+        for item in self.hyperparameters:
+            _put(found, item, item.of(options), self)
+        return found
+
+    def _does_nothing(self, name: str, value: Any) -> bool:
+        if name in self.neutral:
+            return bool(value == self.neutral[name])
+        return value is None or bool(value == self.defaults()[name])
+
+    def defaults(self) -> Options:
+        """``opt.defaults`` of the Python side, its tuples as lists."""
+        return self.resolved({})
+
+    def resolved(self, options: Mapping[str, Any]) -> Options:
+        """``opt.defaults`` with some options set, which others may follow (``max_eval``); as given
+        where the Python side refuses their combination.
+        """
+        return dict(_resolved(self.module, self.pytorch, json.dumps(dict(options))))
+
+
+def _put(found: Options, item: Hyperparameter, value: Any, optimizer: Optimizer) -> None:
+    """Set one of burn's fields to PyTorch's ``value``."""
+    path = item.burn.split(".")
+    if value is None and item.off is None and not item.values:
+        raise PitbError(f"burn's {optimizer.burn} cannot do {item.pytorch}=None")
+    if item.values:
+        word = "" if value is None else value
+        if word not in item.values:
+            raise PitbError(f"burn's {optimizer.burn} cannot do {item.pytorch}={value!r}")
+        value = item.values[word]
+    if len(path) == 1:
+        if value is None and item.off is not None:
+            value = item.off
+        found[path[0]] = value
+    elif item.off is not None and value in (None, item.off):
+        found[path[0]] = None  # null switches an optional part off, and hides the rest of it
+    elif found.get(path[0], {}) is not None:
+        found.setdefault(path[0], {})[path[1]] = value
+
+
+@cache
+def _resolved(module: str, name: str, options: str) -> Mapping[str, Any]:
+    import torch
+
+    constructor = getattr(importlib.import_module(module), name)
+    given = json.loads(options)
+    parameters = [torch.nn.Parameter(torch.zeros(1, 1))]
+    try:
+        return {k: plain(v) for k, v in constructor(parameters, **given).defaults.items()}
+    except Exception:  # whatever a constructor raises of a combination
+        return {k: plain(v) for k, v in constructor(parameters).defaults.items()} | given
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: tuples become lists, tensors numbers."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [plain(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
 
 @cache
 def optimizers() -> tuple[Optimizer, ...]:
-    """All optimizers that both sides have and that this project knows the names of."""
+    """All optimizers of burn, with their counterparts in Python."""
     text = resources.files("pitb").joinpath("optimizers.json").read_text(encoding="utf-8")
     return tuple(
         Optimizer(
-            pytorch=entry["pytorch"],
-            burn=entry["burn"],
-            family=entry["family"],
-            hyperparameters=tuple(Hyperparameter(**item) for item in entry["hyperparameters"]),
-            pytorch_only=tuple(entry["pytorch_only"]),
-            burn_only=tuple(entry["burn_only"]),
-            state=entry["state"],
+            **{
+                **entry,
+                "hyperparameters": tuple(
+                    Hyperparameter(**item) for item in entry["hyperparameters"]
+                ),
+                "pytorch_only": tuple(entry["pytorch_only"]),
+                "burn_only": tuple(entry["burn_only"]),
+            }
         )
         for entry in json.loads(text)["optimizers"]
     )
+
+
+@cache
+def published_optimizers() -> tuple[Optimizer, ...]:
+    """Those that the published page compares."""
+    return tuple(optimizer for optimizer in optimizers() if optimizer.published)
+
+
+def by_pytorch_name(name: str) -> Optimizer:
+    """The optimizer that Python calls ``name``.
+
+    Raises:
+        PitbError: There is none; names the nearest.
+    """
+    for optimizer in optimizers():
+        if optimizer.pytorch == name:
+            return optimizer
+    near = nearest(name, [optimizer.pytorch for optimizer in optimizers()])
+    raise PitbError(f"no optimizer {name!r} is known; nearest: {near!r}")

@@ -136,8 +136,8 @@ class Recorder:
     def add(
         self, step: int, quantity: str, values: ArrayLike, dtype: str, tensor: str = ""
     ) -> None:
-        """Add a tensor of any shape; a number has shape ()."""
-        array = np.asarray(values, dtype=np.float64)
+        """Add a copy of a tensor of any shape; a number has shape ()."""
+        array = np.array(values, dtype=np.float64)
         self.entries.append(Entry(step, quantity, tensor, array.shape, dtype, self._rows))
         self._values.append(array.reshape(-1))
         self._rows += array.size

@@ -1,0 +1,275 @@
+"""The cases: which optimizer, with which options, on which problem, in which precision.
+
+Options have PyTorch's names; what PyTorch lacks has burn's, and stands apart. An option set is one
+way to configure an optimizer; every set is tried on every problem that the optimizer can take.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pitb.problems import names, problem
+from pitb.registry import Optimizer, by_pytorch_name, optimizers
+
+Options = dict[str, Any]
+LONG = 200
+"""Steps where drift shows."""
+STEPS = 10
+REPORTED = (1, 2, STEPS, LONG)
+"""The steps that are compared."""
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class OptionSet:
+    """One way to configure an optimizer."""
+
+    name: str
+    options: Options = field(default_factory=dict)
+    """By PyTorch's names; the others are at PyTorch's defaults."""
+    burn: Options = field(default_factory=dict)
+    """Fields that burn alone has."""
+    lr: float | None = None
+    """Other than the optimizer's usual one."""
+    long: bool = False
+    """Whether it is also trained long."""
+    problems: tuple[str, ...] = ()
+    """Those it is tried on, where not on all."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One training, on every side."""
+
+    optimizer: str
+    """PyTorch's name."""
+    set: str
+    problem: str
+    dtype: str
+    lr: float
+    options: Options = field(default_factory=dict)
+    burn: Options = field(default_factory=dict)
+    steps: int = STEPS
+    frozen: tuple[str, ...] = ()
+    clip: Options | None = None
+    """Clipping by the training loop."""
+    burn_clip: Options | None = None
+    """burn's own clipping of each tensor, ``{"Norm": 0.1}``; in PyTorch the loop does it."""
+    clipping_by: str = "builder"
+    """Which of burn's ways sets it."""
+    groups: tuple[Options, ...] = ()
+    """Parameters with settings of their own: ``parameters``, ``optimizer``, ``options``, ``lr``."""
+    accumulate: int = 1
+    resume_step: int = 0
+    suite: str = "options"
+
+    @property
+    def name(self) -> str:
+        """Letters, digits, - and _, as a run's name is."""
+        parts = [self.optimizer.lower(), self.set, self.problem, self.dtype.replace("float", "f")]
+        if self.steps != STEPS:
+            parts.append(str(self.steps))
+        return "_".join(parts)
+
+    @property
+    def entry(self) -> Optimizer:
+        """Its line of the list of optimizers."""
+        return by_pytorch_name(self.optimizer)
+
+
+RATES = {
+    "SGD": 0.1,
+    "Adam": 0.01,
+    "AdamW": 0.01,
+    "RMSprop": 0.01,
+    "Adagrad": 0.1,
+    "Adafactor": 0.02,
+    "Muon": 0.02,
+    "LBFGS": 0.5,
+    "Lion": 0.003,
+    "Lamb": 0.01,
+    "Adan": 0.01,
+}
+"""Usual rates, at which every optimizer moves and none diverges on A1."""
+PROBLEM_RATES = {("SGD", "rosenbrock"): 1e-4, ("SGD", "quadratic"): 0.02}
+"""Where the usual rate would diverge, so that rounding errors grew without bound."""
+
+SETS: dict[str, tuple[OptionSet, ...]] = {
+    "SGD": (
+        OptionSet("plain"),
+        OptionSet("momentum", {"momentum": 0.9}, long=True),
+        OptionSet("dampening", {"momentum": 0.9, "dampening": 0.3}),
+        OptionSet("nesterov", {"momentum": 0.9, "nesterov": True}),
+        OptionSet("decay", {"weight_decay": 0.1}),
+        OptionSet("momentum-decay", {"momentum": 0.9, "weight_decay": 0.1}),
+        OptionSet("nesterov-decay", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+        OptionSet("dampening-decay", {"momentum": 0.5, "dampening": 0.3, "weight_decay": 0.1}),
+        OptionSet("nesterov-dampening", {"momentum": 0.9, "dampening": 0.3, "nesterov": True}),
+        OptionSet("maximize", {"maximize": True}),
+    ),
+    "Adam": (
+        OptionSet("default", long=True),
+        OptionSet("betas", {"betas": [0.8, 0.95]}),
+        OptionSet("beta-zero", {"betas": [0.0, 0.9]}),
+        OptionSet("eps", {"eps": 1e-3}),
+        OptionSet("decay", {"weight_decay": 0.1}),
+        OptionSet("amsgrad", {"amsgrad": True, "betas": [0.9, 0.9]}),
+        OptionSet("amsgrad-decay", {"amsgrad": True, "betas": [0.9, 0.9], "weight_decay": 0.1}),
+        OptionSet("eps-decay", {"eps": 1e-2, "weight_decay": 0.1}),
+        OptionSet("maximize", {"maximize": True}),
+        OptionSet("decoupled", {"decoupled_weight_decay": True, "weight_decay": 0.1}),
+    ),
+    "AdamW": (
+        OptionSet("default", long=True),
+        OptionSet("betas", {"betas": [0.8, 0.95]}),
+        OptionSet("eps", {"eps": 1e-3}),
+        OptionSet("no-decay", {"weight_decay": 0.0}),
+        OptionSet("decay", {"weight_decay": 0.5}),
+        OptionSet("amsgrad", {"amsgrad": True, "betas": [0.9, 0.9]}),
+        OptionSet("amsgrad-eps", {"amsgrad": True, "betas": [0.9, 0.9], "eps": 1e-3}),
+        OptionSet("maximize", {"maximize": True}),
+        OptionSet("cautious", {"weight_decay": 0.5}, {"cautious_weight_decay": True}),
+    ),
+    "RMSprop": (
+        OptionSet("default", long=True),
+        OptionSet("alpha", {"alpha": 0.9}),
+        OptionSet("eps", {"eps": 1e-3}),
+        OptionSet("momentum", {"momentum": 0.9}),
+        OptionSet("centered", {"centered": True}),
+        OptionSet("decay", {"weight_decay": 0.1}),
+        OptionSet("centered-momentum", {"centered": True, "momentum": 0.5}),
+        OptionSet(
+            "everything",
+            {"centered": True, "momentum": 0.5, "weight_decay": 0.1, "alpha": 0.9, "eps": 1e-4},
+        ),
+        OptionSet("maximize", {"maximize": True}),
+    ),
+    "Adagrad": (
+        OptionSet("default", long=True),
+        OptionSet("lr-decay", {"lr_decay": 0.1}),
+        OptionSet("eps", {"eps": 1e-3}),
+        OptionSet("decay", {"weight_decay": 0.1}),
+        OptionSet("lr-decay-decay", {"lr_decay": 0.5, "weight_decay": 0.1, "eps": 1e-4}),
+        OptionSet("accumulator", {"initial_accumulator_value": 0.5}),
+        OptionSet("maximize", {"maximize": True}),
+    ),
+    "Adafactor": (
+        OptionSet("default", {"eps": [1e-30, 1e-3]}, long=True),
+        OptionSet("own-eps"),
+        OptionSet("fast", {"eps": [1e-30, 1e-3]}, lr=2.0),
+        OptionSet("eps1", {"eps": [1e-2, 1e-3]}),
+        OptionSet("eps2", {"eps": [1e-30, 0.9]}),
+        OptionSet("threshold", {"eps": [1e-30, 1e-3], "d": 1.5}),
+        OptionSet("beta2-decay", {"eps": [1e-30, 1e-3], "beta2_decay": -0.5}),
+        OptionSet("decay", {"eps": [1e-30, 1e-3], "weight_decay": 0.5}),
+        OptionSet("absolute", {"eps": [1e-30, 1e-3]}, {"relative_step": False}, lr=2.0),
+        OptionSet("unscaled", {"eps": [1e-30, 1e-3]}, {"scale_parameter": False}),
+        OptionSet("maximize", {"maximize": True}),
+    ),
+    "Muon": (
+        OptionSet("default", long=True),
+        OptionSet("plain", {"nesterov": False, "weight_decay": 0.0}),
+        OptionSet("momentum", {"momentum": 0.5}),
+        OptionSet("decay", {"weight_decay": 0.5}),
+        OptionSet("one-step", {"ns_steps": 1}),
+        OptionSet("coefficients", {"ns_coefficients": [2.0, -1.5, 0.5], "ns_steps": 3}),
+        OptionSet("eps", {"eps": 10.0}),
+        OptionSet("match-rms", {"adjust_lr_fn": "match_rms_adamw"}),
+        OptionSet("spectral", {"adjust_lr_fn": "spectral_unclamped"}),
+    ),
+    "LBFGS": (
+        OptionSet("default", long=True),
+        OptionSet("wolfe", {"line_search_fn": "strong_wolfe"}, lr=1.0, long=True),
+        OptionSet("history", {"history_size": 2, "line_search_fn": "strong_wolfe"}, lr=1.0),
+        OptionSet("max-iter", {"max_iter": 4, "history_size": 3}),
+        OptionSet("max-eval", {"max_eval": 5, "line_search_fn": "strong_wolfe"}, lr=1.0),
+        OptionSet("tolerance-grad", {"tolerance_grad": 0.05}),
+        OptionSet("tolerance-change", {"tolerance_change": 1e-2}),
+        OptionSet(
+            "tolerance-wolfe", {"tolerance_change": 1e-2, "line_search_fn": "strong_wolfe"}, lr=1.0
+        ),
+        OptionSet("maximize", {"maximize": True, "max_iter": 2}, problems=("a1", "tall")),
+    ),
+    "Lion": (
+        OptionSet("default", long=True),
+        OptionSet("betas", {"betas": [0.5, 0.8]}),
+        OptionSet("decay", {"weight_decay": 0.5}),
+        OptionSet("betas-decay", {"betas": [0.95, 0.98], "weight_decay": 0.1}),
+        OptionSet("caution", {"caution": True}),
+        OptionSet("corrected-decay", {"corrected_weight_decay": True, "weight_decay": 0.5}),
+        OptionSet("maximize", {"maximize": True}),
+    ),
+    "Lamb": (
+        OptionSet("default", {"max_grad_norm": None}),
+        OptionSet("adapt", {"max_grad_norm": None, "always_adapt": True}, long=True),
+        OptionSet("adapt-only", {"max_grad_norm": None, "always_adapt": True, "weight_decay": 0.0}),
+        OptionSet("no-adapt", {"max_grad_norm": None, "weight_decay": 0.0}),
+        OptionSet("decay", {"max_grad_norm": None, "always_adapt": True, "weight_decay": 0.5}),
+        OptionSet("eps", {"max_grad_norm": None, "always_adapt": True, "eps": 1e-2}),
+        OptionSet("betas", {"max_grad_norm": None, "always_adapt": True, "betas": [0.8, 0.95]}),
+        OptionSet("grad-norm", {"max_grad_norm": 0.1}),
+        OptionSet("no-averaging", {"max_grad_norm": None, "grad_averaging": False}),
+        OptionSet("trust-clip", {"max_grad_norm": None, "trust_clip": True}, lr=0.1),
+        OptionSet("no-correction", {"max_grad_norm": None, "bias_correction": False}),
+        OptionSet(
+            "decoupled", {"max_grad_norm": None, "decoupled_decay": True, "weight_decay": 0.5}
+        ),
+        OptionSet("caution", {"max_grad_norm": None, "caution": True}),
+    ),
+    "Adan": (
+        OptionSet("default", long=True),
+        OptionSet("betas", {"betas": [0.9, 0.8, 0.95]}),
+        OptionSet("eps", {"eps": 1e-3}),
+        OptionSet("decay", {"weight_decay": 0.5}),
+        OptionSet("no-prox", {"weight_decay": 0.5, "no_prox": True}),
+        OptionSet("caution", {"caution": True}),
+    ),
+}
+"""By PyTorch's names of the optimizers."""
+
+LONG_PROBLEMS = ("a1", "quadratic", "rosenbrock", "gradients")
+TIED = "tied"
+"""A problem of its own: the sides disagree on it before any optimizer does."""
+NEEDS_LOSS = ("LBFGS",)
+"""Optimizers that evaluate the loss themselves, and so take no prescribed gradients."""
+
+
+def option_cases() -> Iterator[Case]:
+    """Every option set on every problem, in both precisions."""
+    for optimizer in optimizers():
+        for chosen in SETS[optimizer.pytorch]:
+            for name in names():
+                chosen_for = chosen.problems or names()
+                if name not in chosen_for or not _takes(optimizer, name):
+                    continue
+                for dtype in DTYPES:
+                    yield _case(optimizer, chosen, name, dtype, STEPS)
+                    if chosen.long and name in LONG_PROBLEMS:
+                        yield _case(optimizer, chosen, name, dtype, LONG)
+
+
+def _takes(optimizer: Optimizer, name: str) -> bool:
+    """Whether an optimizer can be tried on a problem at all."""
+    found = problem(name)
+    if optimizer.pytorch in NEEDS_LOSS and found.model == "prescribed":
+        return False
+    return bool(found.matrices) or not optimizer.matrices_only
+
+
+def _case(optimizer: Optimizer, chosen: OptionSet, name: str, dtype: str, steps: int) -> Case:
+    found = problem(name)
+    frozen: tuple[str, ...] = ()
+    if optimizer.matrices_only:
+        frozen = tuple(key for key in found.parameters if key not in found.matrices)
+    usual = PROBLEM_RATES.get((optimizer.pytorch, name), RATES[optimizer.pytorch])
+    return Case(
+        optimizer=optimizer.pytorch,
+        set=chosen.name,
+        problem=name,
+        dtype=dtype,
+        lr=usual if chosen.lr is None else chosen.lr,
+        options=dict(chosen.options),
+        burn=dict(chosen.burn),
+        steps=steps,
+        frozen=frozen,
+    )

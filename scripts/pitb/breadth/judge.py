@@ -1,0 +1,295 @@
+"""Comparing the traces of a case: both libraries with the reference, and with each other."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pitb import trace
+from pitb.breadth import laws, runs
+from pitb.breadth.cases import REPORTED, Case
+from pitb.breadth.plan import IMPOSSIBLE, trace_path
+from pitb.compare import ERROR, MISMATCH, OK
+from pitb.reference.training import train
+from pitb.trace import Trace
+
+Array = NDArray[np.float64]
+SIDES = ("pytorch", "burn")
+PAIRS = ("pytorch--reference", "burn--reference", "pytorch--burn")
+QUANTITIES = ("param", "loss", "state")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case, pair, step and kind of quantity."""
+
+    case: str
+    suite: str
+    optimizer: str
+    set: str
+    problem: str
+    dtype: str
+    pair: str
+    step: int
+    quantity: str
+    tensor: str
+    index: int
+    a: float
+    b: float
+    max_abs: float
+    scale: float
+    needed: float
+    """The relative tolerance that would have been needed: max_abs over scale."""
+    tolerance: float
+    law: str
+    moved: float
+    """How far the parameters have moved, in units of the tolerance."""
+    verdict: str
+
+
+@dataclass
+class Outcome:
+    """What became of one case and pair."""
+
+    case: Case
+    pair: str
+    verdict: str
+    rows: list[Row] = field(default_factory=list)
+    reason: str = ""
+    """Of an error, or of what is impossible."""
+    nonfinite: tuple[int, int] = (-1, -1)
+    """The first step at which a parameter of either trace is not finite; -1 for never."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The largest difference within one kind of quantity at one step."""
+
+    tensor: str
+    index: int
+    a: float
+    b: float
+    max_abs: float
+    scale: float
+
+    @property
+    def relative(self) -> float:
+        """The difference over the scale; 0 where there is none."""
+        if self.max_abs == 0:
+            return 0.0
+        return self.max_abs / self.scale if self.scale > 0 else np.inf
+
+
+class Pair:
+    """Two traces side by side."""
+
+    def __init__(self, a: Trace, b: Trace) -> None:
+        """Index both."""
+        self.a, self.b = a, b
+        self.entries_a, self.entries_b = a.by_key(), b.by_key()
+        self.scales: dict[tuple[str, str], float] = {}
+
+    def difference(self, step: int, kind: str) -> Difference | None:
+        """The worst of all tensors that both sides have at ``step``; None where there is none.
+
+        Scales grow with the steps, so steps must be asked for in order.
+        """
+        worst: Difference | None = None
+        for key, entry in self.entries_a.items():
+            if key[0] != step or key[1].partition(".")[0] != kind:
+                continue
+            other = self.entries_b.get(key)
+            if other is None or entry.count != other.count:
+                continue
+            found = self._tensor(key[1], key[2], self.a.of(entry), self.b.of(other))
+            if worst is None or found.relative > worst.relative:
+                worst = found
+        return worst
+
+    def _tensor(self, quantity: str, tensor: str, a: Array, b: Array) -> Difference:
+        finite = np.isfinite(a) & np.isfinite(b)
+        largest = max(np.abs(a[finite]).max(initial=0), np.abs(b[finite]).max(initial=0))
+        scale = max(float(largest), self.scales.get((quantity, tensor), 0.0))
+        self.scales[(quantity, tensor)] = scale
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        with np.errstate(all="ignore"):
+            distance = np.where(same, 0.0, np.where(finite, np.abs(a - b), np.inf))
+        i = int(np.argmax(distance)) if len(a) else 0
+        name = tensor if quantity in ("param", "loss") else f"{quantity} {tensor}"
+        return Difference(name, i, float(a[i]), float(b[i]), float(distance[i]), scale)
+
+    def missing(self) -> str | None:
+        """A parameter or loss that only one side has, in words."""
+        for mine, other, run in (
+            (self.entries_a, self.entries_b, self.b),
+            (self.entries_b, self.entries_a, self.a),
+        ):
+            for key, entry in mine.items():
+                if key[1] in ("param", "loss") and key not in other:
+                    return f"{run.run} has no {entry.where}"
+        return None
+
+
+def response(run: Any, base: Trace, law: laws.Law) -> list[float]:
+    """The reference's largest relative response to the law's nudges, step by step."""
+    found = [0.0] * (run.steps + 1)
+    others = [replace(run, nudge=law.nudge, phase=7 * i, states=False) for i in range(law.nudges)]
+    if law.narrow:
+        others.append(replace(run, dtype="float32", states=False))
+    for other in others:
+        pair = Pair(train(other), base)
+        for step in range(run.steps + 1):
+            worst = pair.difference(step, "param")
+            if worst is not None:
+                found[step] = max(found[step], worst.relative)
+    return found
+
+
+def first_nonfinite(found: Trace) -> int:
+    """The first step at which a parameter is not finite; -1 for never."""
+    for entry in found.entries:
+        if entry.quantity == "param" and not np.isfinite(found.of(entry)).all():
+            return entry.step
+    return -1
+
+
+def movement(found: Trace, step: int) -> float:
+    """How far any parameter is from where it began, relative to its tensor's largest."""
+    entries = found.by_key()
+    furthest = 0.0
+    for entry in found.select(step, "param"):
+        start = entries.get((0, "param", entry.tensor))
+        if start is None:
+            continue
+        before, now = found.of(start), found.of(entry)
+        with np.errstate(all="ignore"):
+            scale = max(np.abs(before).max(initial=0), np.abs(now).max(initial=0))
+            distance = np.abs(now - before).max(initial=0)
+        if scale > 0 and np.isfinite(distance) and np.isfinite(scale):
+            furthest = max(furthest, float(distance / scale))
+    return furthest
+
+
+class Judge:
+    """Judges the cases of a plan whose libraries' traces stand in a folder."""
+
+    def __init__(self, plan: dict[str, Any], folder: Path) -> None:
+        """Of ``plan``, with traces at ``<folder>/<side>/<case>.parquet``."""
+        self.plan, self.folder = plan, folder
+        self.responses: dict[str, list[float]] = {}
+        self.verdicts: dict[tuple[str, str], str] = {}
+        self._libraries: dict[tuple[str, str], Trace] = {}
+
+    def entries(self) -> Iterable[dict[str, Any]]:
+        """The plan's entries."""
+        return self.plan["cases"].values()
+
+    def outcomes(self, entry: dict[str, Any]) -> Iterator[Outcome]:
+        """The outcome of each pair of one case."""
+        case = runs.case_of(entry)
+        traces: dict[str, Trace | str] = {}
+        for side in SIDES:
+            if IMPOSSIBLE in entry[side]:
+                traces[side] = entry[side][IMPOSSIBLE]
+            else:
+                traces[side] = self.library(case.name, side)
+        responses: list[float] = []
+        for side in SIDES:
+            library = traces[side]
+            pair = f"{side}--reference"
+            if isinstance(library, str):
+                yield Outcome(case, pair, IMPOSSIBLE, reason=library)
+                continue
+            run = runs.reference_run(entry, side)
+            reference = train(run)
+            limit = laws.law(case, pair)
+            if limit.nudge and not responses:
+                self.responses[case.name] = responses = response(run, reference, limit)
+            outcome = judge(case, pair, library, reference, limit, responses)
+            self.verdicts[case.name, side] = outcome.verdict
+            yield outcome
+        yield self._across(case, traces, responses)
+
+    def library(self, name: str, side: str) -> Trace:
+        """The trace of a library's run."""
+        if (name, side) not in self._libraries:
+            path = trace_path(self.folder, side, name)
+            self._libraries[name, side] = trace.read(path)
+        return self._libraries[name, side]
+
+    def follows(self, name: str, side: str) -> bool:
+        """Whether the reference followed a library's run, once that was judged."""
+        return self.verdicts.get((name, side)) == OK
+
+    def _across(
+        self, case: Case, traces: dict[str, Trace | str], responses: list[float]
+    ) -> Outcome:
+        pair = "pytorch--burn"
+        a, b = traces["pytorch"], traces["burn"]
+        for found in (a, b):
+            if isinstance(found, str):
+                return Outcome(case, pair, IMPOSSIBLE, reason=found)
+        assert isinstance(a, Trace)
+        assert isinstance(b, Trace)
+        return judge(case, pair, a, b, laws.law(case, pair), responses)
+
+
+def judge(
+    case: Case,
+    pair: str,
+    a: Trace,
+    b: Trace,
+    limit: laws.Law,
+    responses: list[float],
+) -> Outcome:
+    """Compare two traces at the reported steps, by a law."""
+    outcome = Outcome(case, pair, OK, nonfinite=(first_nonfinite(a), first_nonfinite(b)))
+    errors = [found.error for found in (a, b)]
+    if any(errors):
+        agree = all(errors)
+        outcome.verdict = OK if agree else ERROR
+        outcome.reason = "; ".join(
+            f"{found.run}: {found.error}" for found in (a, b) if found.error is not None
+        )
+        return outcome
+    both = Pair(a, b)
+    missing = both.missing()
+    if missing is not None:
+        outcome.verdict, outcome.reason = ERROR, missing
+        return outcome
+    for step in range(case.steps + 2):
+        for kind in QUANTITIES:
+            worst = both.difference(step, kind)
+            if worst is None or step == 0 or step not in (*REPORTED, case.steps + 1):
+                continue
+            tolerance = limit.tolerance(step, responses)
+            moved = movement(a, min(step, case.steps)) / tolerance
+            row = Row(
+                case=case.name,
+                suite=case.suite,
+                optimizer=case.optimizer,
+                set=case.set,
+                problem=case.problem,
+                dtype=case.dtype,
+                pair=pair,
+                step=step,
+                quantity=kind,
+                tensor=worst.tensor,
+                index=worst.index,
+                a=worst.a,
+                b=worst.b,
+                max_abs=worst.max_abs,
+                scale=worst.scale,
+                needed=worst.relative,
+                tolerance=tolerance,
+                law=limit.name,
+                moved=moved,
+                verdict=OK if worst.relative <= tolerance else MISMATCH,
+            )
+            outcome.rows.append(row)
+    if any(row.verdict == MISMATCH for row in outcome.rows):
+        outcome.verdict = MISMATCH
+    return outcome

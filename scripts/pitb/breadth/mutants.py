@@ -1,0 +1,304 @@
+"""Known mistakes, put into the reference: each must be noticed at the tolerance in force.
+
+The mistakes are not a list of their own: they are every other value of every choice of equation
+that an optimizer reads, every hyper-parameter kept in another precision, and every option ignored.
+"""
+
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any
+
+from pitb.breadth import runs
+from pitb.breadth.cases import Case
+from pitb.breadth.judge import SIDES, Judge, Outcome, judge
+from pitb.breadth.laws import law
+from pitb.breadth.plan import IMPOSSIBLE
+from pitb.compare import OK
+from pitb.problems import problem
+from pitb.reference import lbfgs
+from pitb.reference.equations import Equations
+from pitb.reference.training import Run, train
+from pitb.registry import by_pytorch_name
+
+EQUIVALENT = {
+    "lbfgs.last_evaluation": "the evaluation that the last iteration makes or skips changes nothing"
+    " but a count",
+    "lbfgs.prev_loss": "neither library reads the loss that it keeps between calls",
+    "lbfgs.negative_max_ls": "it takes max_eval=0, which neither library is meant for",
+    "lbfgs.nan_loss": "it takes a loss that is NaN in the middle of a line search, which no smooth"
+    " problem has; the tests of L-BFGS try it on a function with a gap",
+    "lbfgs.nan_in_min_max": "as for nan_loss",
+    "RMSprop epsilon=before-correction": "it corrects no bias",
+    "Adagrad epsilon=before-correction": "it corrects no bias",
+    "Adan epsilon=before-correction": "it is LAMB's and Adam's formula that has this place",
+}
+"""Choices, or values of them for one optimizer, that change no parameter, and why."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake."""
+
+    optimizer: str
+    kind: str
+    """choice, precision or option."""
+    name: str
+    """What is changed, ``decay=none``."""
+    field: str
+    """The choice of equation that must be read for it to matter; empty for an option."""
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What became of one mutant on one side."""
+
+    optimizer: str
+    side: str
+    kind: str
+    mutant: str
+    tried: int
+    """Cases that could have shown it."""
+    flagged: int
+    """Cases that were tried before it was flagged in every precision, and did flag it."""
+    killed_by_float32: str
+    killed_by_float64: str
+    excess: float
+    """The largest difference that it made, in units of the tolerance."""
+    status: str
+    """killed, survived, or equivalent."""
+    reason: str = ""
+
+
+class Watched(Equations):
+    """Equations that note which choices are read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Note the name, and give the value."""
+        if name in _names():
+            _READ.add(name)
+        return super().__getattribute__(name)
+
+
+_READ: set[str] = set()
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(item.name for item in fields(Equations))
+
+
+def choices_read(run: Run) -> set[str]:
+    """The choices of equation that the reference reads when it trains ``run``."""
+    _READ.clear()
+    watched = tuple(
+        replace(group, equations=Watched(**vars(group.equations))) for group in run.groups
+    )
+    train(replace(run, groups=watched))
+    return set(_READ)
+
+
+def alternatives(of: type, name: str) -> tuple[Any, ...]:
+    """The values that a choice of a dataclass of choices can take."""
+    hint = typing.get_type_hints(of)[name]
+    if hint is bool:
+        return (False, True)
+    return typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else ()
+
+
+_LBFGS_NUMBERS = {"c1": 0.3, "c2": 0.1, "rise_checked_from": 1}
+"""Mistaken values of L-BFGS's constants: the Armijo and curvature conditions, algorithm 3.5."""
+
+
+def mutants(optimizer: str, eq: Equations, read: set[str]) -> Iterator[Mutant]:
+    """Every mistake that concerns an optimizer which reads the choices ``read``."""
+    for name in sorted(read - {"float32", "lbfgs"}):
+        for value in alternatives(Equations, name):
+            if value != getattr(eq, name):
+                yield Mutant(optimizer, "choice", f"{name}={value}", name, value)
+    if "lbfgs" in read:
+        for item in fields(lbfgs.Choices):
+            values = alternatives(lbfgs.Choices, item.name) or (_LBFGS_NUMBERS[item.name],)
+            for value in values:
+                if value != getattr(eq.lbfgs, item.name):
+                    full = f"lbfgs.{item.name}"
+                    changed = replace(eq.lbfgs, **{item.name: value})
+                    yield Mutant(optimizer, "choice", f"{full}={value}", "lbfgs", changed)
+    for hyper in by_pytorch_name(optimizer).hyperparameters:
+        if "float32" in read and hyper.pytorch in _PRECISION.get(optimizer, ()):
+            other = eq.float32 ^ {hyper.pytorch}
+            width = "float32" if hyper.pytorch in other else "float64"
+            name = f"{hyper.pytorch} in {width}"
+            yield Mutant(optimizer, "precision", name, "float32", other)
+
+
+_PRECISION = {
+    "SGD": ("momentum", "dampening", "weight_decay"),
+    "Adam": ("betas[0]", "betas[1]", "eps", "weight_decay"),
+    "AdamW": ("betas[0]", "betas[1]", "eps", "weight_decay"),
+    "RMSprop": ("momentum", "alpha", "eps", "weight_decay"),
+    "Adagrad": ("eps", "weight_decay"),
+    "Adafactor": ("weight_decay",),
+    "Muon": ("momentum", "weight_decay", "ns_coefficients"),
+    "Lion": ("betas[1]", "weight_decay"),
+    "Lamb": ("betas[0]", "betas[1]", "eps", "weight_decay"),
+    "Adan": ("betas[0]", "betas[1]", "betas[2]", "eps", "weight_decay"),
+}
+"""Hyper-parameters that are no number of few binary digits in some set, so that f32 rounds them."""
+
+
+def ignored_options(case: Case) -> Iterator[str]:
+    """The options of a case that a mistaken implementation could ignore."""
+    yield from case.options
+    yield from case.burn
+
+
+class Hunt:
+    """Looks for a case that flags each mutant of one optimizer."""
+
+    def __init__(self, judge_: Judge) -> None:
+        """Among the cases of a judge's plan."""
+        self.judge = judge_
+        self.read: dict[tuple[str, str], set[str]] = {}
+        self._bases: dict[tuple[str, str], Any] = {}
+
+    def kills(self, optimizer: str) -> Iterator[Kill]:
+        """What became of each mutant of ``optimizer``, on each side."""
+        entries = [e for e in self.judge.entries() if e["case"]["optimizer"] == optimizer]
+        entries.sort(key=_promising)
+        for side in SIDES:
+            able = [entry for entry in entries if IMPOSSIBLE not in entry[side]]
+            able = [e for e in able if self.judge.follows(runs.case_of(e).name, side)]
+            eq = runs.equations_of(runs.case_of(able[0]), side)
+            read: set[str] = set()
+            for entry in able:
+                name = entry["case"]["suite"], runs.case_of(entry).name
+                self.read[side, name[1]] = choices_read(runs.reference_run(entry, side))
+                read |= self.read[side, name[1]]
+            for mutant in mutants(optimizer, eq, read):
+                yield self._hunt(mutant, side, able)
+            yield from self._options(optimizer, side, able)
+
+    def _hunt(self, mutant: Mutant, side: str, entries: list[dict[str, Any]]) -> Kill:
+        for key in (mutant.name.partition("=")[0], f"{mutant.optimizer} {mutant.name}"):
+            if key in EQUIVALENT:
+                return _kill(mutant, side, 0, [], "equivalent", EQUIVALENT[key])
+        able = [
+            entry
+            for entry in entries
+            if mutant.field in self.read[side, runs.case_of(entry).name]
+        ]
+
+        def changed(entry: dict[str, Any]) -> Run | None:
+            case = runs.case_of(entry)
+            eq = runs.equations_of(case, side)
+            if mutant.kind == "choice" and getattr(eq, mutant.field) == mutant.value:
+                return None
+            run = runs.reference_run(entry, side, eq.but(**{mutant.field: mutant.value}))
+            return _everywhere(run, mutant)
+
+        return self._try(mutant, side, able, changed)
+
+    def _options(self, optimizer: str, side: str, entries: list[dict[str, Any]]) -> Iterator[Kill]:
+        """Each option of each set ignored: left at the default."""
+        defaults = by_pytorch_name(optimizer)
+        sets = dict.fromkeys(entry["case"]["set"] for entry in entries)
+        for name in sets:
+            members = [entry for entry in entries if entry["case"]["set"] == name]
+            for option in ignored_options(runs.case_of(members[0])):
+                first = members[0]["options"].get(option, True)
+                standard = self.judge.plan["defaults"][optimizer].get(option, _BURN_DEFAULTS.get(option))
+                if first == standard or option in _SWITCHES:
+                    continue
+                mutant = Mutant(optimizer, "option", f"{name}: {option} ignored", "", standard)
+
+                def changed(entry: dict[str, Any], option: str = option, value: Any = standard) -> Run:
+                    run = runs.reference_run(entry, side)
+                    group = run.groups[0]
+                    options = {**group.options, option: value}
+                    return replace(run, groups=(replace(group, options=options), *run.groups[1:]))
+
+                yield self._try(mutant, side, members, changed)
+        assert defaults.pytorch == optimizer
+
+    def _try(self, mutant: Mutant, side: str, entries: list[dict[str, Any]], changed: Any) -> Kill:
+        found: list[tuple[Case, float]] = []
+        tried = 0
+        for dtype in ("float64", "float32"):
+            for entry in entries:
+                case = runs.case_of(entry)
+                if case.dtype != dtype:
+                    continue
+                run = changed(entry)
+                if run is None:
+                    continue
+                tried += 1
+                outcome = self._outcome(case, side, run)
+                if outcome.verdict != OK:
+                    found.append((case, _excess(outcome)))
+                    break
+        status = "killed" if found else "survived"
+        return _kill(mutant, side, tried, found, status)
+
+    def _outcome(self, case: Case, side: str, run: Run) -> Outcome:
+        pair = f"{side}--reference"
+        library = self.judge.library(case.name, side)
+        responses = self.judge.responses.get(case.name, [])
+        return judge(case, pair, library, train(run), law(case, pair), responses)
+
+
+_SWITCHES = ("foreach", "fused", "capturable", "differentiable")
+_BURN_DEFAULTS = {
+    "cautious_weight_decay": False,
+    "relative_step": True,
+    "scale_parameter": True,
+}
+
+
+def _everywhere(run: Run, mutant: Mutant) -> Run:
+    """With a choice of the training loop changed for every group."""
+    groups = [
+        group
+        if group is run.groups[0] or mutant.kind != "choice" or mutant.field == "lbfgs"
+        else replace(group, equations=group.equations.but(**{mutant.field: mutant.value}))
+        for group in run.groups
+    ]
+    return replace(run, groups=tuple(groups))
+
+
+def _promising(entry: dict[str, Any]) -> tuple[int, int]:
+    """Short runs with gradients of ordinary size first."""
+    order = ("gradients", "a1", "absent", "tall", "embedding", "inf", "scale-1e30", "nan")
+    name = entry["case"]["problem"]
+    place = order.index(name) if name in order else len(order)
+    return entry["case"]["steps"], place + 20 * problem(name).overflows
+
+
+def _excess(outcome: Outcome) -> float:
+    return max((row.needed / row.tolerance for row in outcome.rows), default=float("inf"))
+
+
+def _kill(
+    mutant: Mutant,
+    side: str,
+    tried: int,
+    found: list[tuple[Case, float]],
+    status: str,
+    reason: str = "",
+) -> Kill:
+    by = {case.dtype: case.name for case, _ in found}
+    return Kill(
+        optimizer=mutant.optimizer,
+        side=side,
+        kind=mutant.kind,
+        mutant=mutant.name,
+        tried=tried,
+        flagged=len(found),
+        killed_by_float32=by.get("float32", ""),
+        killed_by_float64=by.get("float64", ""),
+        excess=max((excess for _, excess in found), default=0.0),
+        status=status,
+        reason=reason,
+    )

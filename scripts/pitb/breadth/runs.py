@@ -1,0 +1,83 @@
+"""The reference's runs of a case, as it describes each side."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pitb.breadth.cases import Case
+from pitb.problems import problem
+from pitb.reference.descriptions import describe
+from pitb.reference.equations import Equations
+from pitb.reference.training import Group, Run
+
+
+def case_of(entry: dict[str, Any]) -> Case:
+    """The case of an entry of a plan."""
+    fields = entry["case"]
+    tuples = {name: tuple(fields[name]) for name in ("frozen", "groups")}
+    return Case(**{**fields, **tuples})
+
+
+def equations_of(case: Case, side: str) -> Equations:
+    """The description of the library on ``side``, as the case's options have it."""
+    found = describe(side, case.optimizer)
+    if case.optimizer == "Adam" and case.options.get("decoupled_weight_decay", False):
+        return found.but(decay="decoupled")
+    return found
+
+
+def is_narrow(case: Case) -> bool:
+    """Whether the case leaves the range of its dtype, so that the reference must have that range.
+
+    Besides the squares of some problems' gradients it is the square of Adafactor's epsilon 1.
+    """
+    eps = case.options.get("eps", [1.0])
+    tiny = case.optimizer == "Adafactor" and eps[0] ** 2 < np.finfo(np.float32).tiny
+    return problem(case.problem).overflows or tiny
+
+
+def reference_run(entry: dict[str, Any], side: str, eq: Equations | None = None) -> Run:
+    """The run that should come out as the library's on ``side``, or as ``eq`` says.
+
+    It computes in float64, or in float32 where squares leave that range in the library, too.
+    """
+    case = case_of(entry)
+    clip = case.clip
+    own_clip = None
+    if case.burn_clip is not None:
+        ((kind, limit),) = case.burn_clip.items()
+        own_clip = (
+            {"scope": "value", "clip_value": limit}
+            if kind == "Value"
+            else {"scope": "per-parameter", "max_norm": limit}
+        )
+    options = {**entry["options"], **case.burn}
+    if "max_lr_snapshot" in options:
+        options["max_lr_snapshot"] = case.lr
+    if case.optimizer == "Adafactor" and options["eps"][0] is None:
+        options["eps"] = [float(np.finfo(case.dtype).eps), options["eps"][1]]
+    first = Group(
+        case.optimizer, options, eq or equations_of(case, side), lr=case.lr, clip=own_clip
+    )
+    others = [
+        Group(
+            group["optimizer"],
+            group["resolved"],
+            replace(describe(side, group["optimizer"])),
+            lr=group["lr"],
+            parameters=tuple(group["parameters"]),
+        )
+        for group in case.groups
+    ]
+    return Run(
+        name=f"{case.name}_as-{side}",
+        problem=case.problem,
+        groups=(first, *others),
+        steps=case.steps,
+        dtype=case.dtype if is_narrow(case) else "float64",
+        frozen=case.frozen,
+        clip=clip,
+        accumulate=case.accumulate,
+        resume_step=case.resume_step,
+    )

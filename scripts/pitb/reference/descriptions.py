@@ -1,0 +1,67 @@
+"""What each library computes, as a value for each choice of equation.
+
+A description is held to: the reference so configured must follow the library's traces. Where burn's
+list of f32 hyper-parameters lacks one, burn keeps it in f64.
+"""
+
+from pitb.reference import lbfgs
+from pitb.reference.equations import Equations
+
+_BURN = Equations(
+    interpolation="weights",
+    clip_denominator="tiny",
+    tied="first-only",
+    amsgrad_nan="dropped",
+    nan_in_bound="propagates",
+    flat_gradient="left-out",
+    lbfgs=lbfgs.BURN,
+)
+_BETAS = frozenset({"betas[0]", "betas[1]", "weight_decay"})
+_ADAM = _BETAS | {"eps"}
+
+DESCRIPTIONS: dict[str, dict[str, Equations]] = {
+    "pytorch": {
+        "SGD": Equations(),
+        "Adam": Equations(),
+        "AdamW": Equations(decay="decoupled"),
+        "RMSprop": Equations(),
+        "Adagrad": Equations(),
+        "Adafactor": Equations(decay="decoupled"),
+        "Muon": Equations(decay="decoupled", momentum="average", newton_schulz="bfloat16"),
+        "LBFGS": Equations(),
+        "Lion": Equations(decay="decoupled"),
+        "Lamb": Equations(trust_ratio="decay-or-flag", step_counter="group"),
+        "Adan": Equations(decay="decoupled", step_counter="group"),
+    },
+    "burn": {
+        "SGD": _BURN.but(float32=frozenset({"momentum", "weight_decay"})),
+        "Adam": _BURN.but(float32=_ADAM, folded=True),
+        "AdamW": _BURN.but(float32=_ADAM, decay="decoupled", decay_where="cautious"),
+        "RMSprop": _BURN.but(
+            float32=frozenset({"alpha", "momentum", "eps", "weight_decay"}), center_product="dtype"
+        ),
+        "Adagrad": _BURN.but(float32=frozenset({"eps", "weight_decay"})),
+        "Adafactor": _BURN.but(
+            float32=frozenset({"eps[0]", "eps[1]", "d", "weight_decay"}),
+            decay="decoupled",
+            factored_epsilon="add",
+            relative_step="flag",
+            parameter_scale="flag",
+        ),
+        "Muon": _BURN.but(
+            float32=frozenset({"momentum", "weight_decay", "eps", "ns_coefficients"}),
+            decay="decoupled",
+            fan="stored",
+        ),
+        "LBFGS": _BURN,
+        "Lion": _BURN.but(float32=_BETAS, decay="decoupled"),
+        "Lamb": _BURN.but(float32=_ADAM),
+        "Adan": _BURN.but(float32=_ADAM | {"betas[2]"}, decay="decoupled"),
+    },
+}
+"""By side and PyTorch's name of the optimizer."""
+
+
+def describe(side: str, optimizer: str) -> Equations:
+    """The equations of ``optimizer`` (PyTorch's name) on one side, ``pytorch`` or ``burn``."""
+    return DESCRIPTIONS[side][optimizer]

@@ -1,0 +1,388 @@
+"""A run of the reference side, from its specification to its trace."""
+
+import platform
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pitb
+from pitb import trace
+from pitb.problems import Problem, is_linear, problem
+from pitb.reference import clipping, lbfgs, models
+from pitb.reference.equations import Equations
+from pitb.reference.optimizers import FUNCTIONS, GROUP_STEP, Scalars
+
+Array = NDArray[Any]
+Tensors = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters with an optimizer, options, rate and clipping of their own."""
+
+    optimizer: str
+    """PyTorch's name."""
+    options: dict[str, Any]
+    """Every option, by PyTorch's names; burn's for what PyTorch lacks."""
+    equations: Equations
+    lr: float = 0.0
+    parameters: tuple[str, ...] = ()
+    """Empty: those that no other group has."""
+    clip: dict[str, Any] | None = None
+    """Clipping by the optimizer itself, of each tensor."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the reference trains."""
+
+    name: str
+    problem: str
+    groups: tuple[Group, ...]
+    """The first is for all parameters that no later one names; the last one wins."""
+    steps: int = 10
+    dtype: str = "float64"
+    frozen: tuple[str, ...] = ()
+    clip: dict[str, Any] | None = None
+    """Clipping by the training loop."""
+    rates: tuple[float, ...] = ()
+    """The rate of each update, where a scheduler makes it; otherwise the groups' own."""
+    accumulate: int = 1
+    resume_step: int = 0
+    """After how many updates the run is interrupted; 0 for never."""
+    states: bool = True
+    """Whether states are recorded."""
+    nudge: float = 0.0
+    """By how much, relatively, every parameter is moved before and after each update, with signs
+    that change from element to element: what roundings do, only larger."""
+    phase: int = 0
+    """Where the signs begin."""
+
+    @property
+    def equations(self) -> Equations:
+        """The equations of the first group, which hold for what no group has of its own."""
+        return self.groups[0].equations
+
+
+@dataclass
+class _Training:
+    run: Run
+    problem: Problem
+    parameters: Tensors
+    recorder: trace.Recorder
+    states: dict[str, dict[str, Any]] = field(default_factory=dict)
+    group_steps: dict[int, int] = field(default_factory=dict)
+    lbfgs: dict[str, Any] = field(default_factory=dict)
+    evaluations: int = 0
+
+
+def train(run: Run) -> trace.Trace:
+    """Train ``run``; floating point exceptions are data, as on the other sides."""
+    found = problem(run.problem)
+    dtype = np.dtype(run.dtype)
+    parameters = {name: value.astype(dtype) for name, value in found.parameters.items()}
+    for second, first in found.tied:
+        if run.equations.tied == "first-only":
+            parameters[second] = parameters[first].copy()
+    if found.tied and run.equations.tied == "first-only":
+        parameters = _in_order(parameters, found)
+    training = _Training(run, found, parameters, trace.Recorder())
+    error = None
+    with np.errstate(all="ignore"):
+        try:
+            _record(training)
+        except (ValueError, UnboundLocalError) as failure:
+            error = f"{type(failure).__name__}: {failure}"
+    metadata = _metadata(run, found)
+    if error is not None:
+        metadata["error"] = error
+    return training.recorder.trace(metadata)
+
+
+def _nudge(training: _Training, step: int) -> None:
+    if not training.run.nudge:
+        return
+    for name, value in training.parameters.items():
+        # Thue and Morse's signs, which no oscillation of the run falls into step with.
+        signs = _signs(step + training.run.phase, value.size)
+        moved = value * (1.0 + training.run.nudge * signs.reshape(value.shape))
+        training.parameters[name] = np.asarray(moved, dtype=value.dtype)
+
+
+def _signs(start: int, size: int) -> Array:
+    return np.array([(-1.0) ** (start + i).bit_count() for i in range(size)])
+
+
+def _in_order(parameters: Tensors, found: Problem) -> Tensors:
+    """With each second name right before the bias of its layer, as a ``state_dict`` has it."""
+    order: list[str] = []
+    seconds = {second for second, _ in found.tied}
+    for name in found.parameters:
+        layer = name.rpartition(".")[0]
+        order += [
+            second for second in seconds if second.startswith(f"{layer}.") and second not in order
+        ]
+        order.append(name)
+    return {name: parameters[name] for name in order}
+
+
+def _record(training: _Training) -> None:
+    run, recorder = training.run, training.recorder
+    for name, value in training.problem.inputs.items():
+        dtype = "int64" if value.dtype == np.int64 else run.dtype
+        recorder.add(0, "input", value, dtype, name)
+    _nudge(training, 0)
+    _add_all(training, 0, "param", _named(training))
+    for step in range(1, run.steps + 1):
+        if (
+            run.resume_step
+            and step == run.resume_step + 1
+            and run.equations.resumed_state == "reset"
+        ):
+            training.states.clear()
+            training.group_steps.clear()
+            training.lbfgs.clear()
+        if run.groups[0].optimizer == "LBFGS":
+            _step_lbfgs(training, step)
+        else:
+            _step(training, step)
+        _nudge(training, step)
+        _add_all(training, step, "param", _named(training))
+        if run.states:
+            _add_states(training, step)
+    if training.problem.model != "prescribed":
+        loss = models.evaluate(training.problem, training.parameters).loss
+        recorder.add(run.steps + 1, "loss", loss, run.dtype)
+
+
+def _named(training: _Training) -> Tensors:
+    """The parameters under all their names."""
+    found = dict(training.parameters)
+    missing = [pair for pair in training.problem.tied if pair[0] not in found]
+    if not missing:
+        return found
+    for second, first in missing:
+        found[second] = found[first]
+    return _in_order(found, training.problem)
+
+
+def _step(training: _Training, step: int) -> None:
+    run = training.run
+    gradients = _gradients(training, step)
+    if run.clip is not None:
+        gradients, norms = clipping.clip(gradients, run.clip, run.equations)
+        for name, value in norms.items():
+            training.recorder.add(step, "grad_norm", value, run.dtype, name)
+        _add_all(training, step, "clipped_grad", gradients)
+    limit = run.groups[0].options.get("max_grad_norm")
+    if limit is not None:  # timm's LAMB clips by itself, and adds nothing to the denominator
+        eq = run.equations.but(clip_denominator="none")
+        gradients, _ = clipping.clip(gradients, {"scope": "global", "max_norm": limit}, eq)
+    members = {name: _group_of(run, name) for name in training.parameters}
+    for index in dict.fromkeys(members.values()):
+        training.group_steps[index] = training.group_steps.get(index, 0) + 1
+    for name, parameter in training.parameters.items():
+        group = run.groups[members[name]]
+        eq = group.equations
+        if name in run.frozen and eq.frozen == "kept":
+            continue
+        if eq.tied == "first-only" and name in dict(training.problem.tied):
+            continue
+        gradient = gradients.get(name)
+        if gradient is None:
+            if eq.absent_gradient == "skipped":
+                continue
+            gradient = np.zeros_like(parameter)
+        if eq.gradient_layout == "transposed" and gradient.ndim == 2:
+            square = gradient.shape[0] == gradient.shape[1]
+            gradient = gradient.T if square else gradient.T.reshape(gradient.shape)
+        if group.clip is not None:
+            gradient = clipping.clip({name: gradient}, group.clip, eq)[0][name]
+        if group.options.get("maximize", False):
+            gradient = -gradient
+        state = training.states.setdefault(name, {})
+        state[GROUP_STEP] = training.group_steps[members[name]]
+        scalars = Scalars(group.options, eq, transposed=is_linear(name))
+        function = FUNCTIONS[group.optimizer]
+        rate = _rate(run, group, step)
+        updated = function(parameter, gradient, state, rate, scalars, eq)
+        del state[GROUP_STEP]
+        training.parameters[name] = np.asarray(updated, dtype=parameter.dtype)
+    training.recorder.add(step, "lr", _rate(run, run.groups[0], step), "float64")
+
+
+def _group_of(run: Run, name: str) -> int:
+    named = [i for i, group in enumerate(run.groups) if name in group.parameters]
+    return named[-1] if named else 0
+
+
+def _rate(run: Run, group: Group, step: int) -> float:
+    if not run.rates:
+        return group.lr
+    shift = {"on-time": 0, "late": -1, "early": 1}[group.equations.rate]
+    return run.rates[min(max(step - 1 + shift, 0), len(run.rates) - 1)]
+
+
+def _gradients(training: _Training, step: int) -> Tensors:
+    """The gradients of an update; loss, logits and they are recorded."""
+    run, found = training.run, training.problem
+    if found.model == "prescribed":
+        dtype = np.dtype(run.dtype)
+        gradients = {name: value.astype(dtype) for name, value in found.gradient(step).items()}
+    else:
+        evaluation = _evaluate(training, training.parameters)
+        if evaluation.logits is not None:
+            training.recorder.add(step, "logits", evaluation.logits, run.dtype)
+        training.recorder.add(step, "loss", evaluation.loss, run.dtype)
+        gradients = evaluation.gradients
+    if run.equations.tied == "first-only":
+        gradients = _shared(training, gradients, still_one=step == 1)
+    if run.equations.frozen == "kept":
+        gradients = {name: value for name, value in gradients.items() if name not in run.frozen}
+    _add_all(training, step, "grad", gradients)
+    return gradients
+
+
+def _shared(training: _Training, gradients: Tensors, still_one: bool) -> Tensors:
+    """The gradients of tensors under two names as burn finds them.
+
+    There is one id for two parameters, and the gradient that was registered last is the one that
+    is found. Before the first update they are still one tensor.
+    """
+    for second, first in training.problem.tied:
+        shared = gradients[first] + gradients[second] if still_one else gradients[second]
+        gradients = {**gradients, first: shared, second: shared}
+    return gradients
+
+
+def _evaluate(training: _Training, parameters: Tensors) -> models.Evaluation:
+    """The loss over the batch, cut into micro-batches where the run accumulates."""
+    run, found = training.run, training.problem
+    if run.accumulate == 1:
+        return models.evaluate(found, parameters)
+    parts = []
+    for part in range(run.accumulate):
+        rows = len(found.inputs["y"]) // run.accumulate
+        cut = {name: value[part * rows : (part + 1) * rows] for name, value in found.inputs.items()}
+        parts.append(models.evaluate(_with_inputs(found, cut), parameters))
+    share = 1.0 if run.equations.accumulation == "sum" else 1.0 / run.accumulate
+    counted = parts[-1:] if run.equations.accumulation == "last" else parts
+    return models.Evaluation(
+        loss=sum(part.loss for part in parts) / run.accumulate,
+        gradients={
+            name: np.asarray(sum(part.gradients[name] * share for part in counted))
+            for name in parts[0].gradients
+        },
+        logits=np.concatenate([part.logits for part in parts if part.logits is not None]),
+    )
+
+
+def _with_inputs(found: Problem, inputs: Tensors) -> Problem:
+    return Problem(found.name, found.model, found.parameters, inputs)
+
+
+def _step_lbfgs(training: _Training, step: int) -> None:
+    """All parameters that are trained, as one vector."""
+    run, group = training.run, training.run.groups[0]
+    names = [name for name in training.parameters if name not in run.frozen]
+    shapes = [training.parameters[name].shape for name in names]
+    first = True
+
+    def split(x: Array) -> Tensors:
+        sizes = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+        pieces = np.split(x, sizes)
+        dtype = np.dtype(run.dtype)
+        return {
+            name: piece.reshape(shape).astype(dtype)
+            for name, piece, shape in zip(names, pieces, shapes, strict=True)
+        }
+
+    def joined(tensors: Tensors) -> Array:
+        absent = {name: np.zeros_like(training.parameters[name]) for name in names}
+        return np.concatenate([(absent | tensors)[name].reshape(-1) for name in names])
+
+    def evaluate(x: Array) -> tuple[float, Array]:
+        nonlocal first
+        training.evaluations += 1
+        if run.nudge:
+            x = x * (1.0 + run.nudge * _signs(training.evaluations + run.phase, x.size))
+        evaluation = _evaluate(training, training.parameters | split(x))
+        gradients = evaluation.gradients
+        if run.equations.tied == "first-only":
+            gradients = _shared(training, gradients, still_one=step == 1 and first)
+        gradients = {name: gradients[name] for name in names if name in gradients}
+        recorder = training.recorder if first else trace.Recorder()
+        if evaluation.logits is not None:
+            recorder.add(step, "logits", evaluation.logits, run.dtype)
+        recorder.add(step, "loss", evaluation.loss, run.dtype)
+        for name, value in gradients.items():
+            recorder.add(step, "grad", value, run.dtype, name)
+        if run.clip is not None:
+            gradients, _ = clipping.clip(gradients, run.clip, run.equations)
+        first = False
+        if group.equations.flat_gradient == "left-out" and len(gradients) < len(names):
+            absent = ", ".join(name for name in names if name not in gradients)
+            raise ValueError(f"the flat gradient lacks {absent} and does not fit the parameters")
+        sign = -1.0 if group.options.get("maximize", False) else 1.0
+        return sign * float(evaluation.loss), sign * joined(gradients)
+
+    options = {key: value for key, value in group.options.items() if key not in ("maximize", "lr")}
+    x = lbfgs.step(
+        joined({name: training.parameters[name] for name in names}),
+        evaluate,
+        training.lbfgs,
+        lr=_rate(run, group, step),
+        choices=group.equations.lbfgs,
+        **options,
+    )
+    training.parameters |= split(x)
+    training.recorder.add(step, "lr", _rate(run, group, step), "float64")
+
+
+def _add_all(training: _Training, step: int, quantity: str, tensors: Tensors) -> None:
+    for name, value in tensors.items():
+        training.recorder.add(step, quantity, value, training.run.dtype, name)
+
+
+def _add_states(training: _Training, step: int) -> None:
+    found: dict[str, dict[str, Any]] = {}
+    for name in training.parameters:
+        for state, value in training.states.get(name, {}).items():
+            found.setdefault(state, {})[name] = value
+    for state, values in sorted(found.items()):
+        for name, value in values.items():
+            dtype = "int64" if state == "step" else training.run.dtype
+            training.recorder.add(step, f"state.{state}", value, dtype, name)
+
+
+def _metadata(run: Run, found: Problem) -> dict[str, Any]:
+    return {
+        "schema": trace.SCHEMA_VERSION,
+        "run": f"reference/{run.name}",
+        "side": "reference",
+        "configuration": {
+            "optimizer": run.groups[0].optimizer,
+            "options": run.groups[0].options,
+            "lr": run.groups[0].lr,
+            "steps": run.steps,
+            "clip": run.clip,
+            "initial_state": "float64",
+        },
+        "model": {
+            "name": found.name,
+            "parameters": sum(value.size for value in found.parameters.values()),
+            "tensors": [
+                {"name": name, "shape": list(value.shape)}
+                for name, value in found.parameters.items()
+            ],
+        },
+        "dtype": run.dtype,
+        "versions": {
+            "pitb": pitb.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+            "target": f"{platform.machine()}-{platform.system().lower()}",
+        },
+    }
