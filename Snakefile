@@ -33,6 +33,7 @@ include: "rules/evidence.smk"
 include: "rules/compare.smk"
 include: "rules/tables.smk"
 include: "rules/ledger.smk"
+include: "rules/breadth.smk"
 
 
 onstart:

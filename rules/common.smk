@@ -18,6 +18,7 @@ from pitb import batches, imports
 from pitb.config import load
 from pitb.errors import PitbError
 from pitb.pages import PAGES
+from pitb.registry import optimizers
 from pitb.results import comparison_path
 
 TARGET = ROOT / "target"
@@ -113,6 +114,7 @@ def end_at_once():
 
 
 CONFIG = read_config()
+OPTIMIZERS = [optimizer.key for optimizer in optimizers()]
 
 # `python` in a shell command is this environment's, also where the environment is not activated.
 # Batches read the configuration anew, and must hear what --config sets.
@@ -160,3 +162,8 @@ SUMMARIES = [
     "results/comparisons.summary",
     *(["results/ledger.summary"] if CONFIG.pages else []),
 ]
+
+
+wildcard_constraints:
+    scope="breadth(-slice)?",
+    optimizer="|".join(OPTIMIZERS),

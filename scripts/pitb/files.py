@@ -39,9 +39,9 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write ``value`` as indented JSON; refuses NaN, which JSON does not have."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
+    """Write ``value`` as JSON, indented unless told; refuses NaN, which JSON does not have."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     write_text(path, text + "\n")
 
 

@@ -127,7 +127,7 @@ def _wave(shape: tuple[int, ...], phase: float, amplitude: float = 0.5) -> Array
 def _a1(name: str) -> Problem:
     x, y = a1.inputs()
     parameters = {key: value.astype(np.float64) for key, value in a1.parameters().items()}
-    inputs = {"x": x.astype(np.float64), "y": y}
+    inputs: dict[str, NDArray[Any]] = {"x": x.astype(np.float64), "y": y}
     return Problem(name, "mlp", parameters, inputs, about="the small problem of the pages")
 
 
@@ -144,7 +144,7 @@ def _mlp(sizes: tuple[int, int, int], about: str, unused: bool = False) -> Calla
         if unused:
             parameters |= {"unused.weight": _wave((2, 3), 5.0), "unused.bias": _wave((2,), 6.0)}
         rows = 4
-        inputs = {
+        inputs: dict[str, NDArray[Any]] = {
             "x": _wave((rows, features), 0.3, 1.0),
             "y": np.arange(rows, dtype=np.int64) * 2 % classes,
         }
@@ -230,10 +230,11 @@ def _prescribed(
             found["fc.weight"] = found["fc.weight"] * keep
             found["fc.bias"] = found["fc.bias"] * (np.arange(3) == step % 3)
         found = {
-            key: np.float32(value * scale).astype(np.float64) for key, value in found.items()
+            key: (value * scale).astype(np.float32).astype(np.float64)
+            for key, value in found.items()
         }
         if bad and step == 4:
-            found["fc.weight"][1, 2] = bad
+            found["fc.weight"][1, 2] = found["fc.bias"][1] = bad
         if absent and step % 3 != 1:
             del found["fc.bias"]
         return found
@@ -273,6 +274,6 @@ _BUILDERS: dict[str, Callable[[str], Problem]] = {
     "scale-1e-4": _prescribed("prescribed gradients of about 1e-4", scale=1e-4),
     "scale-1e4": _prescribed("prescribed gradients of about 1e4", scale=1e4),
     "scale-1e30": _prescribed("gradients whose squares overflow", scale=1e30, overflows=True),
-    "nan": _prescribed("one NaN in the gradient of step 4", bad=math.nan),
-    "inf": _prescribed("one infinity in the gradient of step 4", bad=math.inf),
+    "nan": _prescribed("a NaN in each gradient of step 4", bad=math.nan),
+    "inf": _prescribed("an infinity in each gradient of step 4", bad=math.inf),
 }

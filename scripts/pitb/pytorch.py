@@ -309,9 +309,7 @@ class _Training:
         self.first_step = self.spec["resume_step"] + 1
 
 
-def add_all(
-    recorder: trace.Recorder, step: int, quantity: str, tensors: dict[str, Any]
-) -> None:
+def add_all(recorder: trace.Recorder, step: int, quantity: str, tensors: dict[str, Any]) -> None:
     """Record tensors under their names."""
     for name, tensor in tensors.items():
         recorder.add(step, quantity, tensor.detach().numpy(), _dtype(tensor), name)
@@ -349,8 +347,9 @@ class _Evaluation:
         unique = dict(training.model.named_parameters())
         gradients = {name: p.grad for name, p in unique.items() if p.grad is not None}
         add_all(recorder, step, "grad", gradients)
-        if training.spec.get("clip"):
-            _clip(training.spec["clip"], unique, step, recorder)
+        clip = training.spec.get("clip")
+        if clip and step >= clip.get("first_step", 1):
+            _clip(clip, unique, step, recorder)
             add_all(recorder, step, "clipped_grad", gradients)
         return loss
 

@@ -2,7 +2,7 @@
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -11,6 +11,8 @@ from typing import Any
 from pitb.errors import PitbError, nearest
 
 Options = dict[str, Any]
+IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable")
+"""Options that choose how PyTorch computes a formula, not which: burn needs no counterpart."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,12 @@ class Optimizer:
         """PyTorch's options that burn has a counterpart of."""
         return {item.pytorch_name for item in self.hyperparameters}
 
-    def to_burn(self, options: Mapping[str, Any]) -> Options:
+    def to_burn(self, options: Mapping[str, Any], left: Sequence[str] = ()) -> Options:
         """burn's options that mean the same as PyTorch's.
 
         Args:
             options: Every option of the optimizer, as ``opt.defaults`` has them.
+            left: Hyper-parameters, by PyTorch's names, that are left at burn's defaults.
 
         Raises:
             PitbError: An option is unknown, or is set to what burn cannot do; names it.
@@ -96,14 +99,39 @@ class Optimizer:
             if name not in known:
                 near = nearest(name, list(known))
                 raise PitbError(f"{self.pytorch} has no option {name!r}; nearest: {near!r}")
-            if name in self.pytorch_only and not self._does_nothing(name, value):
+            if name in left or name not in self.pytorch_only:
+                continue
+            if not self._does_nothing(name, value):
                 raise PitbError(f"burn's {self.burn} cannot do {name}={value!r}")
         found: Options = {}
         for item in self.hyperparameters:
-            _put(found, item, item.of(options), self)
+            if item.pytorch not in left:
+                _put(found, item, item.of(options), self)
+        return found
+
+    def beyond_burn(self, options: Mapping[str, Any]) -> Options:
+        """Which of PyTorch's options are set to what burn cannot do, as they would be set in burn:
+        by burn's name of a field where it has one.
+
+        Args:
+            options: Every option of the optimizer, as ``opt.defaults`` has them.
+        """
+        found: Options = {}
+        for name, value in options.items():
+            if name in self.pytorch_only and not self._does_nothing(name, value):
+                found[name] = value
+        for item in self.hyperparameters:
+            value = item.of(options)
+            try:
+                _put({}, item, value, self)
+            except PitbError:
+                field, _, part = item.burn.partition(".")
+                found[field] = {part: value} if part else value
         return found
 
     def _does_nothing(self, name: str, value: Any) -> bool:
+        if name in IMPLEMENTATION:
+            return True
         if name in self.neutral:
             return bool(value == self.neutral[name])
         return value is None or bool(value == self.defaults()[name])
@@ -147,9 +175,10 @@ def _resolved(module: str, name: str, options: str) -> Mapping[str, Any]:
     given = json.loads(options)
     parameters = [torch.nn.Parameter(torch.zeros(1, 1))]
     try:
-        return {k: plain(v) for k, v in constructor(parameters, **given).defaults.items()}
+        found: Options = plain(constructor(parameters, **given).defaults)
     except Exception:  # whatever a constructor raises of a combination
-        return {k: plain(v) for k, v in constructor(parameters).defaults.items()} | given
+        found = plain(constructor(parameters).defaults) | given
+    return found
 
 
 def plain(value: Any) -> Any:

@@ -15,7 +15,7 @@ class Evaluation(NamedTuple):
     logits: torch.Tensor | None
 
 
-class Model(nn.Module):
+class Model(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A module with the parameters of a problem under their names, and its loss."""
 
     def __init__(self, problem: Problem, dtype: torch.dtype = torch.float32) -> None:

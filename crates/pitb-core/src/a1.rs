@@ -1,12 +1,15 @@
 //! A1, the small problem: `fc1 = Linear(4, 8)`, ReLU, `fc2 = Linear(8, 3)`, cross entropy over 4 rows.
 
-use burn::module::{Module, Param};
+use burn::module::Param;
 use burn::nn::loss::{CrossEntropyLoss, CrossEntropyLossConfig};
 use burn::nn::{Linear, LinearConfig};
-use burn::tensor::activation::relu;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+
+use crate::layout;
+pub use crate::models::Mlp;
+use crate::problem::{Definition, Input, InputType, Kind, Parameter};
 
 /// Rows of the batch.
 pub const BATCH: usize = 4;
@@ -24,22 +27,6 @@ pub enum Arithmetic {
     /// In f64, rounded to f32 once, as Python does.
     #[default]
     Float64,
-}
-
-/// The multilayer perceptron of A1, 67 parameters.
-#[derive(Module, Debug)]
-pub struct Mlp {
-    /// `Linear(4, 8)`.
-    pub fc1: Linear,
-    /// `Linear(8, 3)`.
-    pub fc2: Linear,
-}
-
-impl Mlp {
-    /// Logits, shape `[rows, 3]`, of `x`, shape `[rows, 4]`.
-    pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
-        self.fc2.forward(relu(self.fc1.forward(x)))
-    }
 }
 
 /// A1 on a device: the batch and the loss.
@@ -93,6 +80,34 @@ pub fn model(device: &Device, arithmetic: Arithmetic) -> Mlp {
             weight(classes, hidden, f64::cos),
             biases(classes, -0.02, arithmetic),
         ),
+        unused: None,
+    }
+}
+
+/// A1 as any other problem is defined, its inputs and biases computed in `arithmetic`.
+pub fn definition(arithmetic: Arithmetic) -> Definition {
+    let parameters = layout::parameters(&model(&device(), arithmetic));
+    let parameters = parameters.into_iter().map(|tensor| Parameter {
+        name: tensor.name,
+        shape: tensor.shape,
+        values: tensor.values,
+        layout: None,
+    });
+    let x = Input {
+        shape: vec![BATCH, SIZES[0]],
+        dtype: InputType::Float32,
+        values: inputs(arithmetic).into_iter().map(f64::from).collect(),
+    };
+    let y = Input {
+        shape: vec![BATCH],
+        dtype: InputType::Int64,
+        values: TARGETS.map(|class| class as f64).to_vec(),
+    };
+    Definition {
+        model: Kind::Mlp,
+        parameters: parameters.collect(),
+        inputs: [("x".to_string(), x), ("y".to_string(), y)].into(),
+        gradients: Vec::new(),
     }
 }
 
@@ -140,6 +155,8 @@ fn linear(device: &Device, weight: TensorData, bias: Vec<f32>) -> Linear {
 
 #[cfg(test)]
 mod tests {
+    use burn::module::Module;
+
     use super::*;
 
     #[test]

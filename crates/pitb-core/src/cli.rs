@@ -16,7 +16,8 @@ use crate::trace::Trace;
 /// Many runs in one process.
 #[derive(Args, Debug)]
 pub struct Batch {
-    /// Train all runs that this JSON file lists, {"runs": [...]}, instead of one
+    /// Train all runs that this JSON file lists, {"runs": [...]}, instead of one; "problems" may
+    /// define what they train
     #[arg(long, value_name = "FILE", requires = "traces")]
     pub runs: Option<PathBuf>,
     /// Folder for their traces, <FOLDER>/burn/<name>.parquet

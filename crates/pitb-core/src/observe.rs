@@ -2,8 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burn::optim::{LearningRate, Optimizer, RecordState, StateSink};
+use anyhow::Result;
+use burn::optim::{LBFGS, LearningRate, Optimizer, RecordState, StateSink};
 use burn::tensor::{Device, Tensor, TensorData};
+use burn_pack::{Reader, Scalar};
+
+use crate::layout::to_pytorch;
+use crate::problem::dtype_name;
 
 /// What one call of [`Optimizer::step`] saw: one parameter in one step.
 #[derive(Debug)]
@@ -33,6 +38,38 @@ impl Observations {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(observation);
+    }
+}
+
+/// A state as a trace holds it: name, shape, PyTorch's name of the element type, values.
+pub type State = (String, Vec<usize>, &'static str, Vec<f64>);
+
+/// The state of `optimizer` under burn's names, tensors first. It is one for the whole model.
+///
+/// Its record tells its contents to no one but the reader of its bytes.
+pub fn lbfgs_state(optimizer: &LBFGS) -> Result<Vec<State>> {
+    let reader = Reader::from_bytes(optimizer.into_bytes()?)?;
+    let scalars = reader.scalars().clone();
+    let mut found = Vec::new();
+    for tensor in reader.into_tensors()? {
+        let (name, dtype, shape, _, bytes) = tensor.into_parts()?;
+        let data = TensorData::from_bytes(bytes, shape, dtype);
+        let (shape, values) = to_pytorch(data, false);
+        found.push((name, shape, dtype_name(dtype), values));
+    }
+    for (name, scalar) in scalars {
+        let (value, dtype) = number(scalar);
+        found.push((name, Vec::new(), dtype, vec![value]));
+    }
+    Ok(found)
+}
+
+/// A scalar of a state, and the type that burn keeps it in.
+fn number(scalar: Scalar) -> (f64, &'static str) {
+    match (i64::try_from(scalar), f64::try_from(scalar)) {
+        (Ok(value), _) => (value as f64, "int64"),
+        (_, Ok(value)) => (value, "float64"),
+        _ => (bool::try_from(scalar).map_or(f64::NAN, f64::from), "bool"),
     }
 }
 
@@ -70,12 +107,7 @@ impl<O: Optimizer> Optimizer for Observed<O> {
             state.state_flatten("", &mut sink);
         }
         let scalars = sink.scalars.into_iter().map(|(name, scalar)| {
-            // burn does not export the type of its scalars, only its conversions.
-            let (value, dtype) = match (i64::try_from(scalar), f64::try_from(scalar)) {
-                (Ok(value), _) => (value as f64, "int64"),
-                (_, Ok(value)) => (value, "float64"),
-                _ => (bool::try_from(scalar).map_or(f64::NAN, f64::from), "bool"),
-            };
+            let (value, dtype) = number(scalar);
             (name, value, dtype)
         });
         self.observations.note(Observation {

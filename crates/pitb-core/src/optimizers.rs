@@ -10,10 +10,11 @@ use std::sync::LazyLock;
 use anyhow::{Context, Result, anyhow};
 use burn::config::Config;
 use burn::grad_clipping::{GradientClipping, GradientClippingConfig};
+use burn::module::ParamGroup;
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{
-    AdaGradConfig, AdafactorConfig, AdamConfig, AdamWConfig, AdanConfig, LBFGS, LBFGSConfig,
-    LambConfig, LionConfig, ModuleOptimizer, MuonConfig, Optimizer, RmsPropConfig, SgdConfig,
+    AdaGradConfig, AdafactorConfig, AdamConfig, AdamWConfig, AdanConfig, LBFGSConfig, LambConfig,
+    LionConfig, ModuleOptimizer, MuonConfig, Optimizer, RmsPropConfig, SgdConfig,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -24,29 +25,83 @@ use crate::observe::{Observations, Observed};
 /// Options as burn's configurations serialise them: field names to values, nested where they are.
 pub type Options = Map<String, Value>;
 
-/// An optimizer ready to train.
-pub enum Trainer {
-    /// One that works parameter by parameter.
-    Module(Box<ModuleOptimizer>),
-    /// L-BFGS, which evaluates the loss itself.
-    Lbfgs(Box<LBFGS>),
-}
-
 /// A configured optimizer.
 pub struct Configured {
+    /// burn's name of it.
+    pub name: &'static str,
     /// Every field, those left at their defaults too.
     pub options: Value,
     /// burn's `Debug` of the configuration.
     pub debug: String,
-    /// Whether burn clips gradients itself.
-    pub clips: bool,
-    start: Box<dyn Fn(Observations) -> Trainer>,
+    /// How burn clips gradients itself, where it does.
+    pub clipping: Option<GradientClipping>,
+    /// What makes it.
+    pub maker: Maker,
 }
 
-impl Configured {
-    /// A trainer without state. What its steps see goes into `observations`.
-    pub fn start(&self, observations: Observations) -> Trainer {
-        (self.start)(observations)
+/// What makes an optimizer without state.
+pub enum Maker {
+    /// One that works parameter by parameter.
+    Module(Box<dyn ModuleMaker>),
+    /// L-BFGS, which evaluates the loss itself.
+    Lbfgs(LBFGSConfig),
+}
+
+/// Makes optimizers that work parameter by parameter. What their steps see goes into
+/// `observations`, where given.
+pub trait ModuleMaker {
+    /// As burn's own `Config::init` does, with the clipping of its options.
+    fn init(&self) -> ModuleOptimizer;
+
+    /// Without clipping.
+    fn build(&self, observations: Option<&Observations>) -> ModuleOptimizer;
+
+    /// Adds it to `optimizer` for the parameters of `group`.
+    fn add(
+        &self,
+        optimizer: ModuleOptimizer,
+        group: ParamGroup,
+        clipping: Option<GradientClipping>,
+        observations: Option<&Observations>,
+    ) -> ModuleOptimizer;
+}
+
+struct Made<C, O> {
+    config: C,
+    init: fn(&C) -> ModuleOptimizer,
+    build: fn(&C) -> O,
+}
+
+impl<C, O: Optimizer> ModuleMaker for Made<C, O> {
+    fn init(&self) -> ModuleOptimizer {
+        (self.init)(&self.config)
+    }
+
+    fn build(&self, observations: Option<&Observations>) -> ModuleOptimizer {
+        let optimizer = (self.build)(&self.config);
+        match observations {
+            None => ModuleOptimizer::from(optimizer),
+            Some(observations) => {
+                ModuleOptimizer::from(Observed::new(optimizer, observations.clone()))
+            }
+        }
+    }
+
+    fn add(
+        &self,
+        optimizer: ModuleOptimizer,
+        group: ParamGroup,
+        clipping: Option<GradientClipping>,
+        observations: Option<&Observations>,
+    ) -> ModuleOptimizer {
+        let own = (self.build)(&self.config);
+        match observations {
+            None => optimizer.with_group(group, own, clipping),
+            Some(observations) => {
+                let own = Observed::new(own, observations.clone());
+                optimizer.with_group(group, own, clipping)
+            }
+        }
     }
 }
 
@@ -84,7 +139,7 @@ impl std::error::Error for OptionError {}
 struct Kind {
     name: &'static str,
     config: &'static str,
-    configure: fn(&Options) -> Result<Configured>,
+    configure: fn(&'static str, &Options) -> Result<Configured>,
 }
 
 macro_rules! kind {
@@ -92,7 +147,9 @@ macro_rules! kind {
         Kind {
             name: $name,
             config: stringify!($config),
-            configure: |options| configure($config::new(), options, $config::build),
+            configure: |name, options| {
+                configure(name, $config::new(), options, $config::init, $config::build)
+            },
         }
     };
 }
@@ -132,7 +189,8 @@ pub fn configured(name: &str, options: &Options) -> Result<Configured> {
         let near = nearest(name, names());
         anyhow!("unknown optimizer {name:?}; the nearest is {near:?}")
     })?;
-    (kind.configure)(options).with_context(|| format!("{} of optimizer {name}", kind.config))
+    (kind.configure)(kind.name, options)
+        .with_context(|| format!("{} of optimizer {name}", kind.config))
 }
 
 /// burn's defaults: for each configuration, its `Debug` and its fields. Sub-configurations with
@@ -140,7 +198,7 @@ pub fn configured(name: &str, options: &Options) -> Result<Configured> {
 pub fn defaults() -> Result<Value> {
     let mut found = Map::new();
     for kind in &KINDS {
-        let configured = (kind.configure)(&Options::new())?;
+        let configured = (kind.configure)(kind.name, &Options::new())?;
         found.insert(
             kind.config.to_string(),
             json!({"optimizer": kind.name, "debug": configured.debug, "fields": configured.options}),
@@ -181,37 +239,40 @@ static REGISTRY: LazyLock<BTreeMap<String, BTreeMap<String, String>>> = LazyLock
         .collect()
 });
 
-fn configure<C, O>(default: C, options: &Options, build: fn(&C) -> O) -> Result<Configured>
+fn configure<C, O>(
+    name: &'static str,
+    default: C,
+    options: &Options,
+    init: fn(&C) -> ModuleOptimizer,
+    build: fn(&C) -> O,
+) -> Result<Configured>
 where
     C: Config + 'static,
     O: Optimizer,
 {
     let config = merged(&default, options)?;
     let options = serialised(&config)?;
-    let clipping = clipping(&options)?;
     Ok(Configured {
+        name,
         debug: format!("{config:?}"),
+        clipping: clipping(&options)?,
         options,
-        clips: clipping.is_some(),
-        start: Box::new(move |observations| {
-            let observed = Observed::new(build(&config), observations);
-            let mut optimizer = ModuleOptimizer::from(observed);
-            // `init` would do this, but only around the bare optimizer.
-            if let Some(clipping) = &clipping {
-                optimizer = optimizer.with_grad_clipping(clipping.clone());
-            }
-            Trainer::Module(Box::new(optimizer))
-        }),
+        maker: Maker::Module(Box::new(Made {
+            config,
+            init,
+            build,
+        })),
     })
 }
 
-fn configure_lbfgs(options: &Options) -> Result<Configured> {
+fn configure_lbfgs(name: &'static str, options: &Options) -> Result<Configured> {
     let config = merged(&LBFGSConfig::new(), options)?;
     Ok(Configured {
+        name,
         debug: format!("{config:?}"),
         options: serialised(&config)?,
-        clips: false,
-        start: Box::new(move |_| Trainer::Lbfgs(Box::new(config.init()))),
+        clipping: None,
+        maker: Maker::Lbfgs(config),
     })
 }
 
@@ -237,14 +298,21 @@ fn serialised<C: Config>(config: &C) -> Result<Value> {
 fn merged<C: Config + DeserializeOwned>(default: &C, options: &Options) -> Result<C> {
     let mut wanted = serialised(default)?;
     merge(&mut wanted, options, "")?;
-    let config: C = serde_path_to_error::deserialize(&wanted).map_err(|error| {
+    read(&wanted)
+}
+
+/// The configuration that `wanted` serialises.
+///
+/// Fails where it is none, or where burn's reading lost or changed something of it.
+pub fn read<C: Config + DeserializeOwned>(wanted: &Value) -> Result<C> {
+    let config: C = serde_path_to_error::deserialize(wanted).map_err(|error| {
         let path = error.path().to_string();
         OptionError::new(
             &path,
             format!("{path:?} has the wrong type: {}", error.inner()),
         )
     })?;
-    check_kept(&wanted, &serialised(&config)?, "")?;
+    check_kept(wanted, &serialised(&config)?, "")?;
     Ok(config)
 }
 
@@ -416,6 +484,6 @@ mod tests {
     #[test]
     fn the_registry_maps_states_to_pytorch_names() {
         assert_eq!(state_names("AdamW")["momentum.moment_1"], "exp_avg");
-        assert!(state_names("Lion").is_empty());
+        assert!(state_names("LBFGS").is_empty());
     }
 }

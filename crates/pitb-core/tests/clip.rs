@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Module;
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Tensor, TensorData};
 use pitb_core::a1::{self, Arithmetic, Mlp, Problem};
 use pitb_core::clip::clip_grad_norm;
 use pitb_core::layout::{self, Named};
+use pitb_core::problem::Dtype;
 use serde::Deserialize;
 
 /// Half a dozen ulp of f32: PyTorch computes norm and coefficient in f32, we in f64.
@@ -39,40 +39,13 @@ struct Case {
     clipped: BTreeMap<String, Vec<Number>>,
 }
 
-/// Registers the gradients of a case, given in PyTorch's layout, for the parameters they name.
-struct Register<'a> {
-    gradients: &'a BTreeMap<String, Vec<Number>>,
-    path: Vec<String>,
-    into: GradientsParams,
-}
-
-impl ModuleVisitor for Register<'_> {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.push(name.to_string());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let Some(values) = self.gradients.get(&self.path.join(".")) else {
-            return;
-        };
-        let values = values.iter().map(|number| number.value() as f32);
-        let values = values.collect::<Vec<_>>();
-        let shape = param.val().shape();
-        let device = Device::flex();
-        let tensor = if D == 2 {
-            // PyTorch's [out, in] is burn's [in, out].
-            let flipped = [shape[1], shape[0]];
-            let tensor = Tensor::<2>::from_data(TensorData::new(values, flipped), &device);
-            tensor.transpose().reshape(shape)
-        } else {
-            Tensor::<D>::from_data(TensorData::new(values, shape), &device)
-        };
-        self.into.register(param.id, tensor);
-    }
+/// The gradients of a case, given in PyTorch's layout, for the parameters they name.
+fn register(model: &Mlp, gradients: &BTreeMap<String, Vec<Number>>) -> GradientsParams {
+    let gradients = gradients.iter().map(|(name, numbers)| {
+        let values = numbers.iter().map(Number::value);
+        (name.clone(), values.collect())
+    });
+    layout::register(model, &gradients.collect(), Dtype::Float32)
 }
 
 fn close(found: f64, expected: f64) -> bool {
@@ -102,13 +75,7 @@ fn does_what_pytorch_does() {
     assert!(cases.len() >= 9);
     for case in cases {
         let model = a1::model(&a1::device(), Arithmetic::Float64);
-        let mut register = Register {
-            gradients: &case.gradients,
-            path: Vec::new(),
-            into: GradientsParams::new(),
-        };
-        model.visit(&mut register);
-        let mut grads = register.into;
+        let mut grads = register(&model, &case.gradients);
         let total = clip_grad_norm(&model, &mut grads, case.max_norm);
         let expected = case.total_norm.value();
         assert!(
@@ -163,14 +130,9 @@ fn squares_do_not_overflow() {
     let model = a1::model(&a1::device(), Arithmetic::Float64);
     let values = vec![Number::Finite(1e30); 3];
     let gradients = BTreeMap::from([("fc2.bias".to_string(), values)]);
-    let mut register = Register {
-        gradients: &gradients,
-        path: Vec::new(),
-        into: GradientsParams::new(),
-    };
-    model.visit(&mut register);
-    let total = clip_grad_norm(&model, &mut register.into, 1.0);
+    let mut grads = register(&model, &gradients);
+    let total = clip_grad_norm(&model, &mut grads, 1.0);
     assert!(close(total, f64::from(1e30f32) * 3f64.sqrt()), "{total}");
-    let after = norm(&layout::gradients(&model, &register.into));
+    let after = norm(&layout::gradients(&model, &grads));
     assert!((after - 1.0).abs() < 1e-6, "{after}");
 }

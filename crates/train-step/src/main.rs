@@ -55,16 +55,8 @@ fn run(arguments: &Arguments) -> Result<()> {
             None => Ok(()),
         });
     }
-    let spec = Spec {
-        id: "burn/sgd".to_string(),
-        optimizer: "Sgd".to_string(),
-        options: Options::new(),
-        lr: arguments.lr,
-        steps: 1,
-        clip: None,
-        initial_state: arguments.initial_state,
-        sources: Default::default(),
-    };
+    let mut spec = Spec::new("burn/sgd", "Sgd", Options::new(), arguments.lr, 1);
+    spec.initial_state = arguments.initial_state;
     let trace = cli::train_one(&spec, arguments.trace.as_deref())?;
     let json = step_json(&trace)?;
     match &arguments.json {

@@ -4,8 +4,8 @@ Options have PyTorch's names; what PyTorch lacks has burn's, and stands apart. A
 way to configure an optimizer; every set is tried on every problem that the optimizer can take.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pitb.problems import names, problem
@@ -61,7 +61,22 @@ class Case:
     """Parameters with settings of their own: ``parameters``, ``optimizer``, ``options``, ``lr``."""
     accumulate: int = 1
     resume_step: int = 0
+    """After how many updates the run is taken up by a new process; 0 for never."""
+    schedule: str = ""
+    """The case of :mod:`pitb.schedulers` that makes the rates."""
+    left: tuple[str, ...] = ()
+    """Hyper-parameters that each side has at its own default."""
+    observe: bool = True
+    """Whether anything but the first and the last parameters is recorded."""
     suite: str = "options"
+
+    @property
+    def twin(self) -> str:
+        """The name of the case that must end in the same bits; empty where there is none."""
+        if self.resume_step or not self.observe:
+            chosen = self.set.partition("-")[2]
+            return replace(self, set=chosen, resume_step=0, observe=True).name
+        return ""
 
     @property
     def name(self) -> str:
@@ -70,6 +85,19 @@ class Case:
         if self.steps != STEPS:
             parts.append(str(self.steps))
         return "_".join(parts)
+
+    @property
+    def own_clip(self) -> Options | None:
+        """What burn's optimizer clips, as PyTorch's training loop does it."""
+        if self.burn_clip is None:
+            return None
+        ((kind, limit),) = self.burn_clip.items()
+        how = (
+            {"scope": "value", "clip_value": limit}
+            if kind == "Value"
+            else {"scope": "per-parameter", "max_norm": limit}
+        )
+        return how | ({"first_step": 2} if self.clipping_by == "late" else {})
 
     @property
     def entry(self) -> Optimizer:
@@ -124,11 +152,11 @@ SETS: dict[str, tuple[OptionSet, ...]] = {
         OptionSet("betas", {"betas": [0.8, 0.95]}),
         OptionSet("eps", {"eps": 1e-3}),
         OptionSet("no-decay", {"weight_decay": 0.0}),
-        OptionSet("decay", {"weight_decay": 0.5}),
+        OptionSet("decay", {"weight_decay": 0.3}),
         OptionSet("amsgrad", {"amsgrad": True, "betas": [0.9, 0.9]}),
         OptionSet("amsgrad-eps", {"amsgrad": True, "betas": [0.9, 0.9], "eps": 1e-3}),
         OptionSet("maximize", {"maximize": True}),
-        OptionSet("cautious", {"weight_decay": 0.5}, {"cautious_weight_decay": True}),
+        OptionSet("cautious", {"weight_decay": 0.3}, {"cautious_weight_decay": True}),
     ),
     "RMSprop": (
         OptionSet("default", long=True),
@@ -161,7 +189,7 @@ SETS: dict[str, tuple[OptionSet, ...]] = {
         OptionSet("eps2", {"eps": [1e-30, 0.9]}),
         OptionSet("threshold", {"eps": [1e-30, 1e-3], "d": 1.5}),
         OptionSet("beta2-decay", {"eps": [1e-30, 1e-3], "beta2_decay": -0.5}),
-        OptionSet("decay", {"eps": [1e-30, 1e-3], "weight_decay": 0.5}),
+        OptionSet("decay", {"eps": [1e-30, 1e-3], "weight_decay": 0.3}),
         OptionSet("absolute", {"eps": [1e-30, 1e-3]}, {"relative_step": False}, lr=2.0),
         OptionSet("unscaled", {"eps": [1e-30, 1e-3]}, {"scale_parameter": False}),
         OptionSet("maximize", {"maximize": True}),
@@ -170,7 +198,7 @@ SETS: dict[str, tuple[OptionSet, ...]] = {
         OptionSet("default", long=True),
         OptionSet("plain", {"nesterov": False, "weight_decay": 0.0}),
         OptionSet("momentum", {"momentum": 0.5}),
-        OptionSet("decay", {"weight_decay": 0.5}),
+        OptionSet("decay", {"weight_decay": 0.3}),
         OptionSet("one-step", {"ns_steps": 1}),
         OptionSet("coefficients", {"ns_coefficients": [2.0, -1.5, 0.5], "ns_steps": 3}),
         OptionSet("eps", {"eps": 10.0}),
@@ -193,10 +221,10 @@ SETS: dict[str, tuple[OptionSet, ...]] = {
     "Lion": (
         OptionSet("default", long=True),
         OptionSet("betas", {"betas": [0.5, 0.8]}),
-        OptionSet("decay", {"weight_decay": 0.5}),
+        OptionSet("decay", {"weight_decay": 0.3}),
         OptionSet("betas-decay", {"betas": [0.95, 0.98], "weight_decay": 0.1}),
         OptionSet("caution", {"caution": True}),
-        OptionSet("corrected-decay", {"corrected_weight_decay": True, "weight_decay": 0.5}),
+        OptionSet("corrected-decay", {"corrected_weight_decay": True, "weight_decay": 0.3}),
         OptionSet("maximize", {"maximize": True}),
     ),
     "Lamb": (
@@ -204,7 +232,7 @@ SETS: dict[str, tuple[OptionSet, ...]] = {
         OptionSet("adapt", {"max_grad_norm": None, "always_adapt": True}, long=True),
         OptionSet("adapt-only", {"max_grad_norm": None, "always_adapt": True, "weight_decay": 0.0}),
         OptionSet("no-adapt", {"max_grad_norm": None, "weight_decay": 0.0}),
-        OptionSet("decay", {"max_grad_norm": None, "always_adapt": True, "weight_decay": 0.5}),
+        OptionSet("decay", {"max_grad_norm": None, "always_adapt": True, "weight_decay": 0.3}),
         OptionSet("eps", {"max_grad_norm": None, "always_adapt": True, "eps": 1e-2}),
         OptionSet("betas", {"max_grad_norm": None, "always_adapt": True, "betas": [0.8, 0.95]}),
         OptionSet("grad-norm", {"max_grad_norm": 0.1}),
@@ -212,7 +240,16 @@ SETS: dict[str, tuple[OptionSet, ...]] = {
         OptionSet("trust-clip", {"max_grad_norm": None, "trust_clip": True}, lr=0.1),
         OptionSet("no-correction", {"max_grad_norm": None, "bias_correction": False}),
         OptionSet(
-            "decoupled", {"max_grad_norm": None, "decoupled_decay": True, "weight_decay": 0.5}
+            "decoupled", {"max_grad_norm": None, "decoupled_decay": True, "weight_decay": 0.3}
+        ),
+        OptionSet(
+            "corrected-decay",
+            {
+                "max_grad_norm": None,
+                "decoupled_decay": True,
+                "corrected_weight_decay": True,
+                "weight_decay": 0.3,
+            },
         ),
         OptionSet("caution", {"max_grad_norm": None, "caution": True}),
     ),
@@ -220,13 +257,31 @@ SETS: dict[str, tuple[OptionSet, ...]] = {
         OptionSet("default", long=True),
         OptionSet("betas", {"betas": [0.9, 0.8, 0.95]}),
         OptionSet("eps", {"eps": 1e-3}),
-        OptionSet("decay", {"weight_decay": 0.5}),
-        OptionSet("no-prox", {"weight_decay": 0.5, "no_prox": True}),
+        OptionSet("decay", {"weight_decay": 0.3}),
+        OptionSet("no-prox", {"weight_decay": 0.3, "no_prox": True}),
         OptionSet("caution", {"caution": True}),
     ),
 }
 """By PyTorch's names of the optimizers."""
 
+CLIPPED = ("a1", "gradients")
+NORM_TYPES: tuple[float | str, ...] = (2.0, 1.0, 3.0, 0.5, "inf")
+EXTREMES = ("scale-1e30", "scale-1e-30", "nan", "inf", "zero", "conv", "tied", "absent", "unused")
+"""Where clipping meets norms that overflow, underflow, are not finite, 0, or of missing tensors."""
+LIMIT = 0.1
+"""The norm that is allowed, which the gradients of all problems but one exceed."""
+SCHEDULES = (
+    "constant",
+    "linear-down",
+    "cosine",
+    "exponential",
+    "step",
+    "noam",
+    "composed-product",
+    "composed-warmup",
+    "sequential-warmup",
+)
+"""Those of :mod:`pitb.schedulers` that are trained with: each of burn's kinds."""
 LONG_PROBLEMS = ("a1", "quadratic", "rosenbrock", "gradients")
 TIED = "tied"
 """A problem of its own: the sides disagree on it before any optimizer does."""
@@ -273,3 +328,166 @@ def _case(optimizer: Optimizer, chosen: OptionSet, name: str, dtype: str, steps:
         steps=steps,
         frozen=frozen,
     )
+
+
+def cases() -> Iterator[Case]:
+    """All of them, but those that PyTorch's own list of configurations adds."""
+    yield from option_cases()
+    yield from clip_cases()
+    yield from group_cases()
+    yield from loop_cases()
+    yield from scheduled_cases()
+
+
+def _variants(
+    optimizer: str, name: str, tried: Iterable[str], options: Options | None = None, **rest: Any
+) -> Iterator[Case]:
+    """One configuration on several problems, in both precisions."""
+    entry = by_pytorch_name(optimizer)
+    chosen = OptionSet(name, options or {})
+    for problem_name in tried:
+        if not _takes(entry, problem_name):
+            continue
+        for dtype in DTYPES:
+            case = _case(entry, chosen, problem_name, dtype, STEPS)
+            frozen = tuple(dict.fromkeys((*case.frozen, *rest.get("frozen", ()))))
+            yield replace(case, **(rest | {"frozen": frozen}))
+
+
+def clip_cases() -> Iterator[Case]:
+    """Clipping by the optimizer and by the training loop."""
+    own: dict[str, Options] = {"norm": {"Norm": LIMIT}, "value": {"Value": 0.05}}
+    for optimizer in optimizers():
+        if not any(name.endswith("clipping") for name in optimizer.burn_only):
+            continue
+        plain = _aligned(optimizer.pytorch)
+        for name, how in own.items():
+            tried = (*CLIPPED, *EXTREMES) if optimizer.pytorch == "SGD" else CLIPPED
+            yield from _variants(
+                optimizer.pytorch, f"clip-{name}", tried, plain, burn_clip=how, suite="clip"
+            )
+            for way in ("config", "group", "late"):
+                yield from _variants(
+                    optimizer.pytorch,
+                    f"clip-{name}-{way}",
+                    CLIPPED[:1],
+                    plain,
+                    burn_clip=how,
+                    clipping_by=way,
+                    suite="clip",
+                )
+    for p in NORM_TYPES:
+        how = {"scope": "global", "max_norm": LIMIT, "norm_type": p}
+        tried = (*CLIPPED, *EXTREMES) if p in (2.0, "inf") else CLIPPED
+        name = f"clip-global-{p:g}" if isinstance(p, float) else f"clip-global-{p}"
+        yield from _variants("SGD", name.replace(".", "-"), tried, clip=how, suite="clip")
+    strict = {"scope": "global", "max_norm": LIMIT, "error_if_nonfinite": True}
+    yield from _variants("SGD", "clip-strict", ("a1", "nan", "inf"), clip=strict, suite="clip")
+    each = {"scope": "per-parameter", "max_norm": LIMIT, "norm_type": 2.0}
+    value = {"scope": "value", "clip_value": 0.05}
+    for optimizer_name in ("SGD", "AdamW"):
+        for name, how in (("each", each), ("value-loop", value)):
+            yield from _variants(
+                optimizer_name, f"clip-{name}", (*CLIPPED, *EXTREMES), clip=how, suite="clip"
+            )
+    for optimizer in optimizers():
+        whole = {"scope": "global", "max_norm": LIMIT}
+        if optimizer.pytorch != "SGD":
+            options = _aligned(optimizer.pytorch)
+            name = "clip-global"
+            yield from _variants(
+                optimizer.pytorch, name, CLIPPED, options, clip=whole, suite="clip"
+            )
+
+
+def _aligned(optimizer: str) -> Options:
+    """Options without what burn cannot do by default."""
+    return dict(next(iter(SETS[optimizer])).options)
+
+
+def group_cases() -> Iterator[Case]:
+    """Parameters with an optimizer, options and a rate of their own; frozen ones."""
+    second = ["fc2.weight", "fc2.bias"]
+    biases = ["fc1.bias", "fc2.bias"]
+    groups: dict[str, tuple[str, Options, Options]] = {
+        "groups": (
+            "SGD",
+            {},
+            {"parameters": second, "optimizer": "SGD", "options": {"momentum": 0.9}, "lr": 0.01},
+        ),
+        "groups-no-decay": (
+            "AdamW",
+            {"weight_decay": 0.5},
+            {
+                "parameters": biases,
+                "optimizer": "AdamW",
+                "options": {"weight_decay": 0.0},
+                "lr": 0.01,
+            },
+        ),
+        "groups-muon-adamw": (
+            "Muon",
+            {},
+            {"parameters": biases, "optimizer": "AdamW", "options": {}, "lr": 0.005},
+        ),
+    }
+    for name, (optimizer, options, group) in groups.items():
+        for case in _variants(optimizer, name, ("a1", "tall", "square"), options, suite="groups"):
+            yield replace(case, groups=(group,), frozen=())
+    for entry in optimizers():
+        options = _aligned(entry.pytorch) | ({"momentum": 0.9} if entry.pytorch == "SGD" else {})
+        yield from _variants(
+            entry.pytorch, "frozen", CLIPPED[:1], options, frozen=("fc1.weight",), suite="groups"
+        )
+
+
+def loop_cases() -> Iterator[Case]:
+    """Accumulated gradients, runs that are taken up again by a new process, unobserved ones."""
+    for parts in (2, 4):
+        yield from _variants(
+            "SGD",
+            f"accumulate-{parts}",
+            ("a1", "wide", "conv", "embedding"),
+            {"momentum": 0.9},
+            accumulate=parts,
+            suite="loop",
+        )
+        yield from _variants(
+            "AdamW", f"accumulate-{parts}", ("a1",), accumulate=parts, suite="loop"
+        )
+    for optimizer in optimizers():
+        for chosen in SETS[optimizer.pytorch]:
+            if chosen.long:
+                for case in _variants(
+                    optimizer.pytorch,
+                    f"unobserved-{chosen.name}",
+                    ("a1", "gradients"),
+                    dict(chosen.options),
+                    observe=False,
+                    suite="loop",
+                ):
+                    yield case if chosen.lr is None else replace(case, lr=chosen.lr)
+            if chosen.long or chosen.name in ("amsgrad", "centered-momentum", "nesterov"):
+                for case in _variants(
+                    optimizer.pytorch,
+                    f"resumed-{chosen.name}",
+                    ("a1", "gradients"),
+                    dict(chosen.options),
+                    resume_step=STEPS // 2,
+                    suite="loop",
+                ):
+                    yield case if chosen.lr is None else replace(case, lr=chosen.lr)
+
+
+def scheduled_cases() -> Iterator[Case]:
+    """Training with a schedule; the schedules alone are compared in :mod:`pitb.schedulers`."""
+    for optimizer, options in (("SGD", {"momentum": 0.9}), ("AdamW", {"weight_decay": 0.5})):
+        for name in SCHEDULES:
+            yield from _variants(
+                optimizer,
+                f"schedule-{name}",
+                ("a1", "gradients"),
+                options,
+                schedule=name,
+                suite="schedule",
+            )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pitb import trace
 from pitb.breadth import laws, runs
 from pitb.breadth.cases import REPORTED, Case
-from pitb.breadth.plan import IMPOSSIBLE, trace_path
+from pitb.breadth.phases import IMPOSSIBLE, trace_path
 from pitb.compare import ERROR, MISMATCH, OK
 from pitb.reference.training import train
 from pitb.trace import Trace
@@ -121,14 +121,14 @@ class Pair:
         name = tensor if quantity in ("param", "loss") else f"{quantity} {tensor}"
         return Difference(name, i, float(a[i]), float(b[i]), float(distance[i]), scale)
 
-    def missing(self) -> str | None:
-        """A parameter or loss that only one side has, in words."""
+    def missing(self, start: int) -> str | None:
+        """A parameter or loss that only one side has after step ``start``, in words."""
         for mine, other, run in (
             (self.entries_a, self.entries_b, self.b),
             (self.entries_b, self.entries_a, self.a),
         ):
             for key, entry in mine.items():
-                if key[1] in ("param", "loss") and key not in other:
+                if key[0] > start and key[1] in ("param", "loss") and key not in other:
                     return f"{run.run} has no {entry.where}"
         return None
 
@@ -159,9 +159,10 @@ def first_nonfinite(found: Trace) -> int:
 def movement(found: Trace, step: int) -> float:
     """How far any parameter is from where it began, relative to its tensor's largest."""
     entries = found.by_key()
+    first = min((entry.step for entry in found.entries if entry.quantity == "param"), default=0)
     furthest = 0.0
     for entry in found.select(step, "param"):
-        start = entries.get((0, "param", entry.tensor))
+        start = entries.get((first, "param", entry.tensor))
         if start is None:
             continue
         before, now = found.of(start), found.of(entry)
@@ -182,10 +183,11 @@ class Judge:
         self.responses: dict[str, list[float]] = {}
         self.verdicts: dict[tuple[str, str], str] = {}
         self._libraries: dict[tuple[str, str], Trace] = {}
+        self._references: list[Trace] = []
 
     def entries(self) -> Iterable[dict[str, Any]]:
         """The plan's entries."""
-        return self.plan["cases"].values()
+        return list(self.plan["cases"].values())
 
     def outcomes(self, entry: dict[str, Any]) -> Iterator[Outcome]:
         """The outcome of each pair of one case."""
@@ -197,6 +199,11 @@ class Judge:
             else:
                 traces[side] = self.library(case.name, side)
         responses: list[float] = []
+        if case.twin:
+            for side in SIDES:
+                yield self._twins(case, side, traces[side])
+        if not case.observe:
+            return
         for side in SIDES:
             library = traces[side]
             pair = f"{side}--reference"
@@ -205,6 +212,7 @@ class Judge:
                 continue
             run = runs.reference_run(entry, side)
             reference = train(run)
+            self._references.append(reference)
             limit = laws.law(case, pair)
             if limit.nudge and not responses:
                 self.responses[case.name] = responses = response(run, reference, limit)
@@ -213,12 +221,33 @@ class Judge:
             yield outcome
         yield self._across(case, traces, responses)
 
+    def _twins(self, case: Case, side: str, found: Trace | str) -> Outcome:
+        """Whether a run ends in the same bits as the one that it is a variant of."""
+        pair = f"{side}--twin"
+        if isinstance(found, str):
+            return Outcome(case, pair, IMPOSSIBLE, reason=found)
+        twin = self.library(case.twin, side)
+        errors = [run.error for run in (found, twin) if run.error is not None]
+        if errors:
+            return Outcome(case, pair, ERROR, reason="; ".join(errors))
+        ends = [[run.of(e) for e in run.select(case.steps, "param")] for run in (found, twin)]
+        same = len(ends[0]) == len(ends[1]) > 0 and all(
+            a.tobytes() == b.tobytes() for a, b in zip(*ends, strict=True)
+        )
+        reason = "" if same else f"does not end in the bits of {case.twin}"
+        return Outcome(case, pair, OK if same else MISMATCH, reason=reason)
+
     def library(self, name: str, side: str) -> Trace:
         """The trace of a library's run."""
         if (name, side) not in self._libraries:
             path = trace_path(self.folder, side, name)
             self._libraries[name, side] = trace.read(path)
         return self._libraries[name, side]
+
+    def references(self) -> Iterator[Trace]:
+        """The reference's traces of what was judged; each is given once, and let go."""
+        while self._references:
+            yield self._references.pop()
 
     def follows(self, name: str, side: str) -> bool:
         """Whether the reference followed a library's run, once that was judged."""
@@ -256,7 +285,7 @@ def judge(
         )
         return outcome
     both = Pair(a, b)
-    missing = both.missing()
+    missing = both.missing(case.resume_step)
     if missing is not None:
         outcome.verdict, outcome.reason = ERROR, missing
         return outcome

@@ -18,7 +18,7 @@ BFLOAT16 = 2.0**-7
 
 @dataclass(frozen=True)
 class Law:
-    """``base * (1 + slope * step)``, or what the case's own sensitivity demands where that is more."""
+    """``base * (1 + slope * step)``, or what the case's own sensitivity demands if that is more."""
 
     name: str
     base: float
@@ -88,7 +88,12 @@ _F64_BRANCHES = replace(
     _F64_SENSITIVE, name="float64-branches", reason=_BRANCHES, nudges=3, sensitivity=30.0
 )
 _F32_BRANCHES = replace(
-    _F32_SENSITIVE, name="float32-branches", reason=_BRANCHES, nudges=8, sensitivity=60.0, narrow=True
+    _F32_SENSITIVE,
+    name="float32-branches",
+    reason=_BRANCHES,
+    nudges=8,
+    sensitivity=60.0,
+    narrow=True,
 )
 _BFLOAT16 = Law(
     "bfloat16",
@@ -101,7 +106,7 @@ _F32_DIFFERENCE = Law(
     "float32-difference",
     48 * EPSILON["float32"],
     1.0,
-    "Adan keeps the difference of two gradients, in which what is alike cancels and roundings do not",
+    "Adan keeps the difference of two gradients: what is alike cancels, and roundings do not",
 )
 _CROSS_F64 = Law(
     "float64-scalars",

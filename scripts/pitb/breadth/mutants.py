@@ -14,7 +14,7 @@ from pitb.breadth import runs
 from pitb.breadth.cases import Case
 from pitb.breadth.judge import SIDES, Judge, Outcome, judge
 from pitb.breadth.laws import law
-from pitb.breadth.plan import IMPOSSIBLE
+from pitb.breadth.phases import IMPOSSIBLE
 from pitb.compare import OK
 from pitb.problems import problem
 from pitb.reference import lbfgs
@@ -32,6 +32,8 @@ EQUIVALENT = {
     "lbfgs.nan_in_min_max": "as for nan_loss",
     "RMSprop epsilon=before-correction": "it corrects no bias",
     "Adagrad epsilon=before-correction": "it corrects no bias",
+    "Adafactor parameter_scale=flag": "PyTorch has no such flag",
+    "Adafactor relative_step=flag": "PyTorch has no such flag",
     "Adan epsilon=before-correction": "it is LAMB's and Adam's formula that has this place",
 }
 """Choices, or values of them for one optimizer, that change no parameter, and why."""
@@ -186,9 +188,7 @@ class Hunt:
             if key in EQUIVALENT:
                 return _kill(mutant, side, 0, [], "equivalent", EQUIVALENT[key])
         able = [
-            entry
-            for entry in entries
-            if mutant.field in self.read[side, runs.case_of(entry).name]
+            entry for entry in entries if mutant.field in self.read[side, runs.case_of(entry).name]
         ]
 
         def changed(entry: dict[str, Any]) -> Run | None:
@@ -208,13 +208,17 @@ class Hunt:
         for name in sets:
             members = [entry for entry in entries if entry["case"]["set"] == name]
             for option in ignored_options(runs.case_of(members[0])):
-                first = members[0]["options"].get(option, True)
-                standard = self.judge.plan["defaults"][optimizer].get(option, _BURN_DEFAULTS.get(option))
+                first = members[0]["options"][side].get(option, True)
+                standard = self.judge.plan["defaults"][optimizer].get(
+                    option, _BURN_DEFAULTS.get(option)
+                )
                 if first == standard or option in _SWITCHES:
                     continue
                 mutant = Mutant(optimizer, "option", f"{name}: {option} ignored", "", standard)
 
-                def changed(entry: dict[str, Any], option: str = option, value: Any = standard) -> Run:
+                def changed(
+                    entry: dict[str, Any], option: str = option, value: Any = standard
+                ) -> Run:
                     run = runs.reference_run(entry, side)
                     group = run.groups[0]
                     options = {**group.options, option: value}

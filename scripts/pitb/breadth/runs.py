@@ -1,6 +1,5 @@
 """The reference's runs of a case, as it describes each side."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,32 +42,27 @@ def reference_run(entry: dict[str, Any], side: str, eq: Equations | None = None)
     It computes in float64, or in float32 where squares leave that range in the library, too.
     """
     case = case_of(entry)
-    clip = case.clip
-    own_clip = None
-    if case.burn_clip is not None:
-        ((kind, limit),) = case.burn_clip.items()
-        own_clip = (
-            {"scope": "value", "clip_value": limit}
-            if kind == "Value"
-            else {"scope": "per-parameter", "max_norm": limit}
-        )
-    options = {**entry["options"], **case.burn}
+    options = {**entry["options"][side], **case.burn}
     if "max_lr_snapshot" in options:
         options["max_lr_snapshot"] = case.lr
     if case.optimizer == "Adafactor" and options["eps"][0] is None:
         options["eps"] = [float(np.finfo(case.dtype).eps), options["eps"][1]]
     first = Group(
-        case.optimizer, options, eq or equations_of(case, side), lr=case.lr, clip=own_clip
+        case.optimizer,
+        options,
+        eq or equations_of(case, side),
+        lr=case.lr,
+        clip=case.own_clip,
     )
     others = [
         Group(
             group["optimizer"],
             group["resolved"],
-            replace(describe(side, group["optimizer"])),
+            describe(side, group["optimizer"]),
             lr=group["lr"],
             parameters=tuple(group["parameters"]),
         )
-        for group in case.groups
+        for group in entry["groups"]
     ]
     return Run(
         name=f"{case.name}_as-{side}",
@@ -77,7 +71,9 @@ def reference_run(entry: dict[str, Any], side: str, eq: Equations | None = None)
         steps=case.steps,
         dtype=case.dtype if is_narrow(case) else "float64",
         frozen=case.frozen,
-        clip=clip,
+        clip=case.clip,
+        rates=tuple(entry["rates"][side]),
         accumulate=case.accumulate,
         resume_step=case.resume_step,
+        library_dtype=case.dtype,
     )

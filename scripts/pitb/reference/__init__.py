@@ -1,0 +1,1 @@
+"""The reference side: every optimizer, clip and problem in NumPy, each choice of equation named."""

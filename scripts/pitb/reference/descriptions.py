@@ -14,6 +14,8 @@ _BURN = Equations(
     amsgrad_nan="dropped",
     nan_in_bound="propagates",
     flat_gradient="left-out",
+    late_clipping="ignored",
+    resumed_dtype="default",
     lbfgs=lbfgs.BURN,
 )
 _BETAS = frozenset({"betas[0]", "betas[1]", "weight_decay"})

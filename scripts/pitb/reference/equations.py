@@ -69,8 +69,8 @@ class Equations:
     update_clip: Literal["root-mean-square", "norm", "ignored"] = "root-mean-square"
     """Adafactor's bound on its update."""
     nan_in_bound: Literal["dropped", "propagates"] = "dropped"
-    """What becomes of a NaN in the bounds of Adafactor's update and rate: Python's ``max(1.0, nan)``
-    is 1.0."""
+    """What becomes of a NaN in the bounds of Adafactor's update and rate: Python's
+    ``max(1.0, nan)`` is 1.0."""
     factoring: Literal["last-two", "none"] = "last-two"
     factored_mean: Literal["rows", "ignored"] = "rows"
     """Whether Adafactor's row factor is divided by its mean."""
@@ -98,19 +98,25 @@ class Equations:
     clip_denominator: Literal["1e-6", "tiny", "none"] = "1e-6"
     """What is added to the norm before it divides."""
     clip_scope: Literal["asked", "per-parameter", "global"] = "asked"
+    late_clipping: Literal["heard", "ignored"] = "heard"
+    """Whether clipping that is set after the first update counts: burn keeps each parameter's
+    clipping beside its state, and does not look again."""
     tied: Literal["one", "first-only"] = "one"
     """One tensor under two names stays one, or only the first name is updated (burn)."""
     rate: Literal["on-time", "late", "early"] = "on-time"
     """Whether a scheduled rate is that of the update before or after."""
     resumed_state: Literal["kept", "reset"] = "kept"
+    resumed_dtype: Literal["kept", "default"] = "kept"
+    """The dtype of a state that is loaded: its own, or the device's default, float32, with which a
+    float64 run cannot go on (burn)."""
     gradient_layout: Literal["stored", "transposed"] = "stored"
     """Whether square matrices meet their gradient transposed."""
     accumulation: Literal["mean", "sum", "last"] = "mean"
     """What becomes of the gradients of micro-batches."""
     frozen: Literal["kept", "updated"] = "kept"
     flat_gradient: Literal["zeros", "left-out"] = "zeros"
-    """What a parameter without a gradient adds to L-BFGS's flat one: zeros, or nothing, whereupon it
-    no longer fits the parameters (burn)."""
+    """What a parameter without a gradient adds to L-BFGS's flat one: zeros, or nothing, whereupon
+    it no longer fits the parameters (burn)."""
     lbfgs: l_bfgs.Choices = field(default=l_bfgs.PYTORCH)
     """The choices of L-BFGS, which are its own."""
 

@@ -16,11 +16,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pitb.reference.equations import Equations, powi
 
-Array = NDArray[Any]
+Array = Any  # an NDArray of the run's float dtype
 State = dict[str, Any]
 
 

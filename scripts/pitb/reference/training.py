@@ -54,6 +54,8 @@ class Run:
     """After how many updates the run is interrupted; 0 for never."""
     states: bool = True
     """Whether states are recorded."""
+    library_dtype: str = ""
+    """The dtype of the library's run that this one describes."""
     nudge: float = 0.0
     """By how much, relatively, every parameter is moved before and after each update, with signs
     that change from element to element: what roundings do, only larger."""
@@ -157,6 +159,13 @@ def _record(training: _Training) -> None:
         recorder.add(run.steps + 1, "loss", loss, run.dtype)
 
 
+def _check_states(training: _Training) -> None:
+    """Fail where states come back in another dtype than the gradients have."""
+    tensors = [v for state in training.states.values() for v in state.values() if np.ndim(v)]
+    if (tensors or training.lbfgs) and training.run.equations.resumed_dtype == "default":
+        raise ValueError("the loaded state is float32, and the gradients are float64")
+
+
 def _named(training: _Training) -> Tensors:
     """The parameters under all their names."""
     found = dict(training.parameters)
@@ -188,7 +197,7 @@ def _step(training: _Training, step: int) -> None:
         eq = group.equations
         if name in run.frozen and eq.frozen == "kept":
             continue
-        if eq.tied == "first-only" and name in dict(training.problem.tied):
+        if name in dict(training.problem.tied) and eq.tied == "first-only":
             continue
         gradient = gradients.get(name)
         if gradient is None:
@@ -198,7 +207,8 @@ def _step(training: _Training, step: int) -> None:
         if eq.gradient_layout == "transposed" and gradient.ndim == 2:
             square = gradient.shape[0] == gradient.shape[1]
             gradient = gradient.T if square else gradient.T.reshape(gradient.shape)
-        if group.clip is not None:
+        if _clips(group, step):
+            assert group.clip is not None
             gradient = clipping.clip({name: gradient}, group.clip, eq)[0][name]
         if group.options.get("maximize", False):
             gradient = -gradient
@@ -211,6 +221,14 @@ def _step(training: _Training, step: int) -> None:
         del state[GROUP_STEP]
         training.parameters[name] = np.asarray(updated, dtype=parameter.dtype)
     training.recorder.add(step, "lr", _rate(run, run.groups[0], step), "float64")
+
+
+def _clips(group: Group, step: int) -> bool:
+    """Whether an optimizer's own clipping is on at ``step``."""
+    if group.clip is None:
+        return False
+    first = group.clip.get("first_step", 1)
+    return step >= first and (first == 1 or group.equations.late_clipping == "heard")
 
 
 def _group_of(run: Run, name: str) -> int:
@@ -237,9 +255,9 @@ def _gradients(training: _Training, step: int) -> Tensors:
             training.recorder.add(step, "logits", evaluation.logits, run.dtype)
         training.recorder.add(step, "loss", evaluation.loss, run.dtype)
         gradients = evaluation.gradients
-    if run.equations.tied == "first-only":
+    if found.tied and run.equations.tied == "first-only":
         gradients = _shared(training, gradients, still_one=step == 1)
-    if run.equations.frozen == "kept":
+    if run.frozen and run.equations.frozen == "kept":
         gradients = {name: value for name, value in gradients.items() if name not in run.frozen}
     _add_all(training, step, "grad", gradients)
     return gradients
@@ -310,7 +328,7 @@ def _step_lbfgs(training: _Training, step: int) -> None:
             x = x * (1.0 + run.nudge * _signs(training.evaluations + run.phase, x.size))
         evaluation = _evaluate(training, training.parameters | split(x))
         gradients = evaluation.gradients
-        if run.equations.tied == "first-only":
+        if training.problem.tied and run.equations.tied == "first-only":
             gradients = _shared(training, gradients, still_one=step == 1 and first)
         gradients = {name: gradients[name] for name in names if name in gradients}
         recorder = training.recorder if first else trace.Recorder()

@@ -5,9 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use pitb_core::a1::Arithmetic;
 use pitb_core::cli::{self, Batch, tensors_of};
-use pitb_core::run::{Clip, Scope, Spec, train_all};
+use pitb_core::run::{Clip, Spec, train_all};
 use pitb_core::trace::write_json;
 use serde_json::{Map, json};
 
@@ -60,25 +59,10 @@ fn run(arguments: &Arguments) -> Result<()> {
             let options = Map::from_iter([("gradient_clipping".to_string(), clipping)]);
             ("burn/clip-norm", options, None)
         }
-        _ => {
-            let scope = Scope::Global;
-            (
-                "burn/clip-global",
-                Map::new(),
-                Some(Clip { scope, max_norm }),
-            )
-        }
+        _ => ("burn/clip-global", Map::new(), Some(Clip::global(max_norm))),
     };
-    let spec = Spec {
-        id: id.to_string(),
-        optimizer: "Sgd".to_string(),
-        options,
-        lr: arguments.lr,
-        steps: 1,
-        clip,
-        initial_state: Arithmetic::Float64,
-        sources: Default::default(),
-    };
+    let mut spec = Spec::new(id, "Sgd", options, arguments.lr, 1);
+    spec.clip = clip;
     let trace = cli::train_one(&spec, arguments.trace.as_deref())?;
     let json = tensors_of(&trace, 1, "param");
     if let Some(entry) = trace.find(1, "grad_norm", "") {

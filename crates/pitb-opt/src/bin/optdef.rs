@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Parser;
-use pitb_core::a1::Arithmetic;
 use pitb_core::cli::{self, Batch, tensors_of};
 use pitb_core::optimizers;
+use pitb_core::problem::Dtype;
 use pitb_core::run::{Spec, train_all};
+use pitb_core::schedule;
 use pitb_core::trace::{Trace, write_json};
 use serde_json::{Value, json};
 
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
   optdef Sgd --lr 0.1 --set momentum.dampening=0.0
   optdef Sgd --lr 0.1 --set 'gradient_clipping={\"Norm\": 0.1}'
   optdef --runs runs.json --traces results/traces
+  optdef --schedules schedules.json --out rates.json
   optdef --defaults")]
 struct Arguments {
     /// burn's name of the optimizer: Sgd, Adam, AdamW, RmsProp, AdaGrad, Adafactor, Muon, Lion, Lamb, Adan, LBFGS
@@ -33,6 +35,9 @@ struct Arguments {
     /// The number of updates
     #[arg(long, default_value_t = 10)]
     steps: usize,
+    /// The element type of everything that is trained
+    #[arg(long, value_enum, default_value = "float32", conflicts_with = "runs")]
+    dtype: Dtype,
     /// A field of the configuration, as often as needed; dots reach into nested ones, values are JSON
     #[arg(long, value_name = "FIELD=VALUE")]
     set: Vec<String>,
@@ -45,6 +50,12 @@ struct Arguments {
     /// Write every configuration's defaults as JSON to this file, or print them
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     defaults: Option<PathBuf>,
+    /// Compute the rates of all schedules that this JSON file lists, {"schedules": [...]}
+    #[arg(long, value_name = "FILE", requires = "out", conflicts_with_all = ["optimizer", "runs", "defaults"])]
+    schedules: Option<PathBuf>,
+    /// Write the rates as JSON here
+    #[arg(long, value_name = "FILE", requires = "schedules")]
+    out: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -59,23 +70,20 @@ fn run(arguments: &Arguments) -> Result<()> {
         }
         return write_json(path, &defaults);
     }
+    if let (Some(schedules), Some(out)) = (&arguments.schedules, &arguments.out) {
+        return write_json(out, &schedule::answer(schedules)?);
+    }
     if let Some((specs, traces)) = arguments.batch.read()? {
         return train_all(&specs, traces, |_, _| Ok(()));
     }
     let (Some(optimizer), Some(lr)) = (&arguments.optimizer, arguments.lr) else {
-        bail!("an optimizer and --lr are needed, or --runs, or --defaults; see --help");
+        bail!("an optimizer and --lr are needed, or --runs, --schedules or --defaults; see --help");
     };
-    let spec = Spec {
-        id: format!("burn/{}", optimizer.to_lowercase()),
-        optimizer: optimizer.clone(),
-        options: cli::options(&arguments.set)?,
-        lr,
-        steps: arguments.steps,
-        clip: None,
-        initial_state: Arithmetic::Float64,
-        sources: Default::default(),
-    };
-    cli::say(spec.configured()?.debug)?;
+    let id = format!("burn/{}", optimizer.to_lowercase());
+    let options = cli::options(&arguments.set)?;
+    let mut spec = Spec::new(&id, optimizer, options, lr, arguments.steps);
+    spec.dtype = arguments.dtype;
+    cli::say(spec.plan()?.optimizer.debug)?;
     let trace = cli::train_one(&spec, arguments.trace.as_deref())?;
     print_losses(&trace)?;
     match &arguments.json {

@@ -1,0 +1,48 @@
+"""Judge the breadth of one optimizer: libraries against the reference and each other, mutants."""
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pitb import trace
+from pitb.breadth import records
+from pitb.breadth.explain import explain
+from pitb.breadth.judge import Judge
+from pitb.breadth.mutants import Hunt
+from pitb.errors import run_main
+from pitb.files import read_json, replacing, write_json
+from pitb.registry import optimizers
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("optimizer", help="the optimizer's key, adamw")
+    parser.add_argument("--plan", type=Path, required=True, help="the plan, as JSON")
+    parser.add_argument("--traces", type=Path, required=True, help="the folder of its traces")
+    parser.add_argument("--out", type=Path, required=True, help="the folder for what is found")
+    arguments = parser.parse_args()
+    name = next(item.pytorch for item in optimizers() if item.key == arguments.optimizer)
+    judge = Judge(read_json(arguments.plan), arguments.traces)
+    rows, outcomes = [], []
+    for entry in judge.entries():
+        for outcome in judge.outcomes(entry):
+            kind, because = explain(judge, entry, outcome)
+            rows += [asdict(row) for row in outcome.rows]
+            outcomes.append(records.outcome_record(outcome, kind, because))
+    for run in judge.references():
+        side = arguments.traces / "reference"
+        trace.write(run, side / f"{run.run.partition('/')[2]}.parquet")
+    print(f"{name}: {len(outcomes)} pairs judged", flush=True)
+    kills = [asdict(kill) for kill in Hunt(judge).kills(name)]
+    print(f"{name}: {len(kills)} mutants hunted", flush=True)
+    with replacing(arguments.out / "rows.parquet") as path:
+        pq.write_table(pa.Table.from_pylist(rows, schema=records.ROW_SCHEMA), path)
+    write_json(arguments.out / "outcomes.json", outcomes, indent=None)
+    write_json(arguments.out / "kills.json", records.plain(kills), indent=None)
+
+
+if __name__ == "__main__":
+    run_main(main)

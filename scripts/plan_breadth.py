@@ -1,0 +1,26 @@
+"""Plan the breadth of one optimizer: what both sides train for each case, and what is impossible."""
+
+import argparse
+from pathlib import Path
+
+from pitb.errors import run_main
+from pitb.files import read_json, write_json
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--defaults", type=Path, required=True, help="burn's defaults, as JSON")
+    parser.add_argument("--out", type=Path, required=True, help="the folder of the plans")
+    parser.add_argument("--slice", action="store_true", help="only what touches everything once")
+    arguments = parser.parse_args()
+
+    # Takes seconds, so only once the arguments are known to be right.
+    from pitb.breadth import plan, scope
+
+    burn = read_json(arguments.defaults)
+    for key, cases in scope.by_optimizer(burn, arguments.slice).items():
+        write_json(arguments.out / f"{key}.json", plan.plan(cases, burn), indent=None)
+
+
+if __name__ == "__main__":
+    run_main(main)

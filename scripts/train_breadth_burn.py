@@ -1,0 +1,37 @@
+"""Train burn's side of a plan: first all runs, then, in a new process, those taken up again."""
+
+import argparse
+import subprocess
+import tempfile
+from pathlib import Path
+
+from pitb.breadth import phases
+from pitb.errors import PitbError, run_main
+from pitb.files import read_json, write_json
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plan", type=Path, required=True, help="the plan, as JSON")
+    parser.add_argument("--program", type=Path, required=True, help="the burn program")
+    parser.add_argument("--traces", type=Path, required=True, help="where the traces go")
+    arguments = parser.parse_args()
+    found = read_json(arguments.plan)
+    with tempfile.TemporaryDirectory() as folder:
+        for number, runs in enumerate(phases.phases(found, "burn", Path(folder))):
+            if not runs:
+                continue
+            batch = Path(folder) / f"{number}.json"
+            write_json(batch, {"problems": found["problems"], "runs": runs}, indent=None)
+            command = [arguments.program.resolve(), "--runs", batch, "--traces", arguments.traces]
+            try:
+                code = subprocess.run(command, check=False).returncode
+            except OSError as error:
+                raise PitbError(f"{arguments.program} does not run: {error.strerror}") from None
+            if code != 0:
+                return code
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)
