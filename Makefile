@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume" >&2
 
-.PHONY: all setup resume test check format lock bench docs docs-check help
+.PHONY: all setup resume breadth slice test check format lock bench docs docs-check help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -18,7 +18,15 @@ resume: setup ## Go on after a run was killed
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete
 	@cat results/*.summary
 
-test: all ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
+breadth: setup ## Every optimizer, option, clip, schedule and problem, against an exact reference
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) breadth || { $(HINT); exit 1; }
+	@cat results/breadth/summary.txt
+
+slice: setup ## A slice of that: all optimizers and options, fewer problems
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) breadth_slice || { $(HINT); exit 1; }
+	@cat results/breadth-slice/summary.txt
+
+test: all slice ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 	cargo test --release --locked --workspace
 	$(BIN)/python scripts/fill_docs.py --check
 	$(BIN)/python -m pytest -n auto --dist loadfile

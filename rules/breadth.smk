@@ -10,7 +10,7 @@ rule plan_breadth:
         defaults="results/evidence/defaults/burn.json",
         lock=ROOT / "requirements.lock",
     output:
-        plans=[f"results/{{scope}}/plans/{key}.json" for key in OPTIMIZERS],
+        plans=PLANS,
     log:
         "results/logs/plan_{scope}.log",
     benchmark:
@@ -83,11 +83,101 @@ rule judge_breadth:
         " --out results/{wildcards.scope}/judged/{wildcards.optimizer} > {log:q} 2>&1"
 
 
+rule judge_schedules:
+    input:
+        script=script("judge_schedules.py"),
+        program=program("optdef"),
+        lock=ROOT / "requirements.lock",
+    output:
+        found="results/evidence/schedules.json",
+    log:
+        "results/logs/judge_schedules.log",
+    benchmark:
+        "results/benchmarks/judge_schedules.tsv"
+    message:
+        "Comparing learning-rate schedules"
+    shell:
+        "python {input.script[0]:q} --program {input.program:q} --out {output.found:q}"
+        " > {log:q} 2>&1"
+
+
+rule cover_breadth:
+    input:
+        script=script("cover_breadth.py"),
+        plans=PLANS,
+        outcomes=OUTCOMES,
+        defaults="results/evidence/defaults/burn.json",
+        program=program("optdef"),
+    output:
+        found="results/{scope}/coverage.json",
+    log:
+        "results/logs/cover_{scope}.log",
+    benchmark:
+        "results/benchmarks/cover_{scope}.tsv"
+    message:
+        "Holding the {wildcards.scope} against PyTorch's own list of configurations"
+    shell:
+        "python {input.script[0]:q} --plans {input.plans:q} --outcomes {input.outcomes:q}"
+        " --defaults {input.defaults:q} --program {input.program:q} --out {output.found:q}"
+        " > {log:q} 2>&1"
+
+
+rule summarise_breadth:
+    input:
+        script=script("summarise_breadth.py"),
+        outcomes=OUTCOMES,
+        coverage="results/{scope}/coverage.json",
+        schedules="results/evidence/schedules.json",
+    output:
+        sheets=[
+            f"results/{{scope}}/{sheet}{suffix}"
+            for sheet in SHEETS
+            for suffix in (".md", ".zh.md", ".csv")
+        ],
+        verdicts="results/{scope}/verdicts.csv",
+        mutants="results/{scope}/mutants.csv",
+        rows="results/{scope}/rows.parquet",
+        summary="results/{scope}/summary.txt",
+        complaints="results/{scope}/complaints.txt",
+    log:
+        "results/logs/summarise_{scope}.log",
+    benchmark:
+        "results/benchmarks/summarise_{scope}.tsv"
+    params:
+        judged=lambda wildcards: [
+            f"results/{wildcards.scope}/judged/{key}" for key in OPTIMIZERS
+        ],
+    message:
+        "Making the sheets of the {wildcards.scope}"
+    shell:
+        "python {input.script[0]:q} --judged {params.judged:q} --coverage {input.coverage:q}"
+        " --schedules {input.schedules:q} --out results/{wildcards.scope} > {log:q} 2>&1"
+
+
+# A rule of its own: where something is amiss this fails, and the sheets stay.
+rule check_breadth:
+    input:
+        script=script("check_breadth.py"),
+        complaints="results/{scope}/complaints.txt",
+        summary="results/{scope}/summary.txt",
+    output:
+        ok="results/{scope}/checked.txt",
+    log:
+        "results/logs/check_{scope}.log",
+    benchmark:
+        "results/benchmarks/check_{scope}.tsv"
+    message:
+        "Checking that all of the {wildcards.scope} is explained, and every mutant noticed"
+    shell:
+        "python {input.script[0]:q} --complaints {input.complaints:q}"
+        " --summary {input.summary:q} --out {output.ok:q} > {log:q} 2>&1"
+
+
 rule breadth:
     input:
-        expand("results/breadth/judged/{optimizer}/kills.json", optimizer=OPTIMIZERS),
+        "results/breadth/checked.txt",
 
 
 rule breadth_slice:
     input:
-        expand("results/breadth-slice/judged/{optimizer}/kills.json", optimizer=OPTIMIZERS),
+        "results/breadth-slice/checked.txt",

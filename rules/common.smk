@@ -18,6 +18,7 @@ from pitb import batches, imports
 from pitb.config import load
 from pitb.errors import PitbError
 from pitb.pages import PAGES
+from pitb.labels import SHEETS
 from pitb.registry import optimizers
 from pitb.results import comparison_path
 
@@ -115,6 +116,8 @@ def end_at_once():
 
 CONFIG = read_config()
 OPTIMIZERS = [optimizer.key for optimizer in optimizers()]
+PLANS = [f"results/{{scope}}/plans/{key}.json" for key in OPTIMIZERS]
+OUTCOMES = [f"results/{{scope}}/judged/{key}/outcomes.json" for key in OPTIMIZERS]
 
 # `python` in a shell command is this environment's, also where the environment is not activated.
 # Batches read the configuration anew, and must hear what --config sets.

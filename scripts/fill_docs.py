@@ -5,17 +5,26 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pitb import ledger, marks
+from pitb import ledger, marks, problems
+from pitb.breadth import laws
+from pitb.breadth.findings import meaning
 from pitb.errors import PitbError, run_main
-from pitb.files import read_text, write_text
+from pitb.files import read_json, read_text, write_text
 from pitb.ledger import AGREES, Judged
+from pitb.reference import descriptions
 from pitb.tables import SUMMARY, Table, markdown
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = {"README.md": "en", "README.zh.md": "zh", "docs/rules.md": "en"}
+FILES = {
+    "README.md": "en",
+    "README.zh.md": "zh",
+    "docs/rules.md": "en",
+    "docs/breadth.md": "en",
+}
 
 ROWS = {
     "build": {
@@ -73,6 +82,8 @@ def published_table(rows: list[Judged], name: str, language: str) -> str:
 TARGETS_ZH = {
     "all": "编译、训练、比较，核对每个印出的数字",
     "resume": "运行被杀掉之后接着跑",
+    "breadth": "每个优化器、选项、裁剪、调度和问题，对照精确的参考实现",
+    "slice": "其中的一部分：全部优化器和选项，较少的问题",
     "test": "测试一切：先是 cargo 的测试，再用 pytest 测包和整条流水线",
     "check": "格式、代码检查和类型",
     "format": "整理全部格式",
@@ -124,7 +135,78 @@ def contents(language: str) -> dict[str, str]:
         "targets": targets(language),
         "rules": rules(),
         "mismatch": published_table(rows, "mismatch", language),
+        "coverage": coverage_line(language),
+        "problems": problems_table(),
+        "choices": choices_table(),
+        "laws": laws_table(),
     }
+
+
+def coverage_line(language: str) -> str:
+    """How PyTorch's own configurations are covered."""
+    rows = read_json(ROOT / "results/breadth-slice/coverage.json")["rows"]
+    counts = Counter(row["status"] for row in rows)
+    words = COVERED[language]
+    each = [f"{counts[status]} {word}" for status, word in words.items()]
+    if sum(counts[status] for status in words) != len(rows):
+        raise PitbError(f"the statuses of {len(rows)} configurations are {dict(counts)}")
+    return f"{len(rows)}: " + ("、" if language == "zh" else ", ").join(each)
+
+
+COVERED = {
+    "en": {
+        "covered": "covered",
+        "impossible": "impossible in burn, shown by trying",
+        "no-counterpart": "of optimizers that burn does not have",
+        "missing": "missing",
+    },
+    "zh": {
+        "covered": "项覆盖",
+        "impossible": "项 burn 做不到（试过）",
+        "no-counterpart": "项属于 burn 没有的优化器",
+        "missing": "项缺失",
+    },
+}
+
+
+def problems_table() -> str:
+    """Every problem and what it is for."""
+    lines = ["| problem | numbers | what it is |", "| --- | --- | --- |"]
+    for name in problems.names():
+        found = problems.problem(name)
+        count = sum(value.size for value in found.parameters.values())
+        lines.append(f"| `{name}` | {count} | {found.about} |")
+    return "\n".join(lines)
+
+
+def choices_table() -> str:
+    """The choices of equation in which the libraries' descriptions differ."""
+    lines = ["| optimizer | choice | PyTorch | burn |", "| --- | --- | --- | --- |"]
+    used: dict[str, None] = {}
+    shared = descriptions.shared_differences()
+    own = {name: descriptions.differences(name) for name in descriptions.DESCRIPTIONS["burn"]}
+    for optimizer, found in {"all": shared, **own}.items():
+        for name, values in found.items():
+            if optimizer == "all" or name not in shared:
+                cells = (f"`{name}`", *(_value(value) for value in values))
+                lines.append(f"| {optimizer} | " + " | ".join(cells) + " |")
+                used[name] = None
+    lines += ["", *(f"- `{name}`: {meaning(name)}" for name in used)]
+    return "\n".join(lines)
+
+
+def _value(value: object) -> str:
+    return ", ".join(sorted(value)) or "none" if isinstance(value, frozenset) else str(value)
+
+
+def laws_table() -> str:
+    """Every law of tolerance."""
+    lines = ["| law | base | growth | reason |", "| --- | --- | --- | --- |"]
+    for law in laws.LAWS:
+        item = law.json()
+        cells = (item["law"], f"{item['base']:.2g}", item["growth"], item["reason"])
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Plan the breadth of one optimizer: what both sides train for each case, and what is impossible."""
+"""Plan the breadth: what both sides train for each case, and what is impossible."""
 
 import argparse
 from pathlib import Path

@@ -26,9 +26,7 @@ def main() -> int:
 
     torch.set_num_threads(1)
     if arguments.taken_up is not None:
-        pytorch.train_all(
-            phases.phases(found, "pytorch", arguments.taken_up)[1], arguments.traces
-        )
+        pytorch.train_all(phases.phases(found, "pytorch", arguments.taken_up)[1], arguments.traces)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         first, second = phases.phases(found, "pytorch", Path(folder))

@@ -173,3 +173,121 @@ PATTERNS: dict[re.Pattern[str], Text] = {
     }.items()
 }
 """Names that hold numbers; the parts in brackets are put into the text."""
+
+SHEETS: dict[str, tuple[Text, Text]] = {
+    "options": (
+        _both("How every option set relates", "每组选项在两边的关系"),
+        _both(
+            "Both sides configured alike, on every problem and in both precisions. `because` names "
+            "the choices of equation (or the defaults) that make the difference, with the number "
+            "of cases; the columns behind it count the cases by verdict.",
+            "两边配置相同，在每个问题上、以两种精度各跑一遍。"
+            "“原因”列出造成差别的公式选择（或默认值）及用例数；其后各列按结论计数。",
+        ),
+    ),
+    "floor": (
+        _both("Rounding floor", "舍入下限"),
+        _both(
+            "Relative distance of each library's parameters from the reference that describes it, "
+            "over all cases that both trained; and in how many of them each is closer.",
+            "各库参数与描述它的参考实现之间的相对距离（两边都训练了的用例），以及哪边更近。",
+        ),
+    ),
+    "laws": (
+        _both("Laws of tolerance", "容差的规律"),
+        _both(
+            "Relative to the largest magnitude that a quantity has had in its tensor so far. "
+            "`most needed` is the largest share of a tolerance that an OK used up.",
+            "相对于该量在其张量中出现过的最大绝对值。“最多用去”是判为 OK 时用掉容差的最大比例。",
+        ),
+    ),
+    "kills": (
+        _both("Mutants", "变异体"),
+        _both(
+            "Mistakes put into the reference: every other value of every choice of equation, every "
+            "hyper-parameter in another precision, every option ignored. Each must be noticed.",
+            "放进参考实现的错误：每个公式选择的其他取值、每个超参数的另一种精度、每个被忽略的选项。"
+            "每一个都必须被发现。",
+        ),
+    ),
+    "coverage": (
+        _both("PyTorch's own configurations", "PyTorch 自己的配置清单"),
+        _both(
+            "Read from torch.testing._internal.common_optimizers when the pipeline runs.",
+            "流程运行时读自 torch.testing._internal.common_optimizers。",
+        ),
+    ),
+    "fields": (
+        _both("Every field and option", "每个字段和选项"),
+        _both(
+            "Each field of each burn configuration and each option of each PyTorch constructor, "
+            "and the cases that set it to another value than its default.",
+            "burn 各配置的每个字段、PyTorch 各构造函数的每个选项，以及把它设成非默认值的用例。",
+        ),
+    ),
+    "schedules": (
+        _both("Learning-rate schedules", "学习率调度"),
+        _both(
+            "Rates of each update; burn and PyTorch against the reference and each other, and "
+            "after their state was saved and loaded.",
+            "每次更新的学习率：burn 和 PyTorch 与参考实现、彼此之间、以及存取状态之后的对照。",
+        ),
+    ),
+    "schedulers": (
+        _both("Schedulers of both sides", "两边的调度器"),
+        _both(
+            "Every scheduler of either side, and what it is on the other.",
+            "两边的每个调度器，以及它在另一边对应什么。",
+        ),
+    ),
+}
+"""Titles and notes of the sheets of the breadth."""
+
+COLUMNS |= {
+    "optimizer": _both("optimizer", "优化器"),
+    "suite": _both("suite", "用例组"),
+    "set": _both("options", "选项"),
+    "relation": _both("relation", "关系"),
+    "because": _both("because", "原因"),
+    "OK": _both("OK", "OK"),
+    "MISMATCH": _both("MISMATCH", "MISMATCH"),
+    "impossible": _both("impossible", "不可能"),
+    "dtype": _both("dtype", "精度"),
+    "step": _both("step", "步"),
+    "cases": _both("cases", "用例数"),
+    "pytorch_median": _both("PyTorch, median", "PyTorch，中位数"),
+    "burn_median": _both("burn, median", "burn，中位数"),
+    "pytorch_largest": _both("PyTorch, largest", "PyTorch，最大"),
+    "burn_largest": _both("burn, largest", "burn，最大"),
+    "pytorch_closer": _both("PyTorch closer", "PyTorch 更近"),
+    "burn_closer": _both("burn closer", "burn 更近"),
+    "equal": _both("equal", "相等"),
+    "law": _both("law", "规律"),
+    "base": _both("base", "基数"),
+    "growth": _both("growth", "增长"),
+    "reason": _both("reason", "理由"),
+    "applied": _both("applied", "应用次数"),
+    "held": _both("held", "成立次数"),
+    "most_needed": _both("most needed", "最多用去"),
+    "side": _both("side", "侧"),
+    "kind": _both("kind", "种类"),
+    "mutants": _both("mutants", "变异体"),
+    "killed": _both("killed", "发现"),
+    "in_float32": _both("in float32", "在 float32 里"),
+    "in_float64": _both("in float64", "在 float64 里"),
+    "equivalent": _both("equivalent", "等价"),
+    "survived": _both("survived", "漏过"),
+    "desc": _both("description", "说明"),
+    "kwargs": _both("options", "选项"),
+    "status": _both("status", "状态"),
+    "owner": _both("of", "属于"),
+    "name": _both("name", "名称"),
+    "default": _both("default", "默认值"),
+    "case": _both("case", "用例"),
+    "pair": _both("pair", "对照"),
+    "explanation": _both("explanation", "说明"),
+    "needed": _both("needed", "所需"),
+    "largest": _both("largest", "最大"),
+    "scheduler": _both("scheduler", "调度器"),
+    "counterpart": _both("counterpart", "对应"),
+}

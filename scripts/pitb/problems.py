@@ -200,9 +200,11 @@ def _quadratic(name: str) -> Problem:
     # Eigenvalues between about 1 and 11, and not a diagonal matrix.
     n = 5
     root = _wave((n, n), 0.7, 1.0)
-    a = np.float32(root @ root.T + np.diag(np.arange(1.0, n + 1))).astype(np.float64)
+    a: Array = (
+        (root @ root.T + np.diag(np.arange(1.0, n + 1))).astype(np.float32).astype(np.float64)
+    )
     a = (a + a.T) / 2
-    inputs = {"A": a, "b": _wave((n,), 0.2, 1.0)}
+    inputs: dict[str, NDArray[Any]] = {"A": a, "b": _wave((n,), 0.2, 1.0)}
     return Problem(name, "quadratic", {"x": _wave((n,), 1.1, 1.0)}, inputs, about="a quadratic")
 
 

@@ -108,7 +108,7 @@ def markdown(table: Table, language: str) -> str:
         head = [label(column, language) for column in ("row", "column", "value")]
         cells = [[f.row, label(f.column, language), f.shown] for f in table.body()]
     if cells:
-        lines += [_line(head), _line("---" for _ in head), *map(_line, cells), ""]
+        lines += [line(head), line("---" for _ in head), *map(line, cells), ""]
     if below:
         colon = COLONS[language]
         lines += [*(f"- {_escaped(name)}{colon}{_escaped(f.shown)}" for name, f in below), ""]
@@ -163,7 +163,8 @@ def label(name: str, language: str) -> str:
     return name
 
 
-def _line(cells: Iterable[str]) -> str:
+def line(cells: Iterable[str]) -> str:
+    """A line of a Markdown table."""
     return "| " + " | ".join(map(_escaped, cells)) + " |"
 
 

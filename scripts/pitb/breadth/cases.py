@@ -199,6 +199,7 @@ SETS: dict[str, tuple[OptionSet, ...]] = {
         OptionSet("plain", {"nesterov": False, "weight_decay": 0.0}),
         OptionSet("momentum", {"momentum": 0.5}),
         OptionSet("decay", {"weight_decay": 0.3}),
+        OptionSet("dampening", {}, {"momentum.dampening": 0.3}),
         OptionSet("one-step", {"ns_steps": 1}),
         OptionSet("coefficients", {"ns_coefficients": [2.0, -1.5, 0.5], "ns_steps": 3}),
         OptionSet("eps", {"eps": 10.0}),
@@ -209,14 +210,24 @@ SETS: dict[str, tuple[OptionSet, ...]] = {
         OptionSet("default", long=True),
         OptionSet("wolfe", {"line_search_fn": "strong_wolfe"}, lr=1.0, long=True),
         OptionSet("history", {"history_size": 2, "line_search_fn": "strong_wolfe"}, lr=1.0),
-        OptionSet("max-iter", {"max_iter": 4, "history_size": 3}),
+        OptionSet("max-iter", {"max_iter": 4, "max_eval": 25, "history_size": 3}),
         OptionSet("max-eval", {"max_eval": 5, "line_search_fn": "strong_wolfe"}, lr=1.0),
+        # Rates with which the line search has much to do.
+        OptionSet("slow", {"max_eval": 5, "line_search_fn": "strong_wolfe"}, lr=0.01),
+        OptionSet("fast", {"line_search_fn": "strong_wolfe"}, lr=10.0),
+        OptionSet(
+            "fast-tolerance",
+            {"tolerance_change": 0.5, "line_search_fn": "strong_wolfe"},
+            lr=10.0,
+        ),
         OptionSet("tolerance-grad", {"tolerance_grad": 0.05}),
         OptionSet("tolerance-change", {"tolerance_change": 1e-2}),
         OptionSet(
             "tolerance-wolfe", {"tolerance_change": 1e-2, "line_search_fn": "strong_wolfe"}, lr=1.0
         ),
-        OptionSet("maximize", {"maximize": True, "max_iter": 2}, problems=("a1", "tall")),
+        OptionSet(
+            "maximize", {"maximize": True, "max_iter": 2, "max_eval": 50}, problems=("a1", "tall")
+        ),
     ),
     "Lion": (
         OptionSet("default", long=True),
@@ -270,6 +281,8 @@ EXTREMES = ("scale-1e30", "scale-1e-30", "nan", "inf", "zero", "conv", "tied", "
 """Where clipping meets norms that overflow, underflow, are not finite, 0, or of missing tensors."""
 LIMIT = 0.1
 """The norm that is allowed, which the gradients of all problems but one exceed."""
+RESUMED = ("amsgrad", "centered-momentum", "nesterov", "max-iter")
+"""Option sets, besides the long ones, that are taken up again half way: each has its own state."""
 SCHEDULES = (
     "constant",
     "linear-down",
@@ -390,14 +403,18 @@ def clip_cases() -> Iterator[Case]:
             yield from _variants(
                 optimizer_name, f"clip-{name}", (*CLIPPED, *EXTREMES), clip=how, suite="clip"
             )
+    yield from _variants("Muon", "clip-each", CLIPPED, clip=each, suite="clip")
+    yield from _variants("LBFGS", "clip-each", ("a1",), {"max_iter": 2}, clip=each, suite="clip")
     for optimizer in optimizers():
         whole = {"scope": "global", "max_norm": LIMIT}
         if optimizer.pytorch != "SGD":
             options = _aligned(optimizer.pytorch)
+            if optimizer.pytorch in NEEDS_LOSS:
+                # A clipped gradient is not the loss's: many of them lead nowhere.
+                options |= {"max_iter": 2}
             name = "clip-global"
-            yield from _variants(
-                optimizer.pytorch, name, CLIPPED, options, clip=whole, suite="clip"
-            )
+            wide = (*CLIPPED, "scale-1e30")
+            yield from _variants(optimizer.pytorch, name, wide, options, clip=whole, suite="clip")
 
 
 def _aligned(optimizer: str) -> Options:
@@ -467,11 +484,11 @@ def loop_cases() -> Iterator[Case]:
                     suite="loop",
                 ):
                     yield case if chosen.lr is None else replace(case, lr=chosen.lr)
-            if chosen.long or chosen.name in ("amsgrad", "centered-momentum", "nesterov"):
+            if chosen.long or chosen.name in RESUMED:
                 for case in _variants(
                     optimizer.pytorch,
                     f"resumed-{chosen.name}",
-                    ("a1", "gradients"),
+                    ("a1", "quadratic" if optimizer.pytorch in NEEDS_LOSS else "gradients"),
                     dict(chosen.options),
                     resume_step=STEPS // 2,
                     suite="loop",
@@ -481,8 +498,19 @@ def loop_cases() -> Iterator[Case]:
 
 def scheduled_cases() -> Iterator[Case]:
     """Training with a schedule; the schedules alone are compared in :mod:`pitb.schedulers`."""
-    for optimizer, options in (("SGD", {"momentum": 0.9}), ("AdamW", {"weight_decay": 0.5})):
-        for name in SCHEDULES:
+    tried: tuple[tuple[str, Options, tuple[str, ...]], ...] = (
+        ("SGD", {"momentum": 0.9}, SCHEDULES),
+        ("AdamW", {"weight_decay": 0.3}, SCHEDULES),
+        # With a rate that stays, timm's correction of the decay does nothing.
+        ("Lion", {"corrected_weight_decay": True, "weight_decay": 0.3}, ("exponential",)),
+        (
+            "Lamb",
+            {"max_grad_norm": None, "corrected_weight_decay": True, "decoupled_decay": True},
+            ("exponential",),
+        ),
+    )
+    for optimizer, options, schedules in tried:
+        for name in schedules:
             yield from _variants(
                 optimizer,
                 f"schedule-{name}",

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from pitb.breadth import runs
-from pitb.breadth.judge import Judge, Outcome, Pair
+from pitb.breadth.judge import QUANTITIES, Judge, Outcome, Pair
 from pitb.breadth.laws import law
 from pitb.breadth.mutants import choices_read
 from pitb.breadth.phases import IMPOSSIBLE
-from pitb.compare import OK
+from pitb.compare import ERROR, OK
 from pitb.reference.equations import Equations
 from pitb.reference.training import train
 from pitb.trace import Trace
 
-FORMULA, DEFAULT, ROUNDING, UNEXPLAINED = "formula", "default", "rounding", "unexplained"
+FORMULA, DEFAULT, UNEXPLAINED = "formula", "default", "unexplained"
 
 
 def explain(judge: Judge, entry: dict[str, Any], outcome: Outcome) -> tuple[str, list[str]]:
@@ -27,14 +27,21 @@ def explain(judge: Judge, entry: dict[str, Any], outcome: Outcome) -> tuple[str,
     case = outcome.case
     if outcome.verdict in (OK, IMPOSSIBLE):
         return "", []
+    if outcome.pair.endswith("--twin"):
+        side = outcome.pair.partition("--")[0]
+        same = outcome.verdict == ERROR and judge.follows(case.name, side)
+        return (FORMULA, ["resumed_dtype"]) if same else (UNEXPLAINED, [])
+    if "reference" in outcome.pair:
+        return UNEXPLAINED, []
     if not all(judge.follows(case.name, side) for side in ("pytorch", "burn")):
         return UNEXPLAINED, []
     if case.left:
         return DEFAULT, list(case.left)
-    matter = [name for name, differs in _alone(entry).items() if differs]
-    if matter:
-        return FORMULA, matter
-    return ROUNDING, []
+    alone = _alone(entry)
+    matter = [name for name, differs in alone.items() if differs]
+    # Where no choice makes the difference alone, it takes all of them.
+    because = matter or list(alone)
+    return (FORMULA, because) if because else (UNEXPLAINED, [])
 
 
 def _alone(entry: dict[str, Any]) -> dict[str, bool]:
@@ -63,9 +70,10 @@ def _differs(a: Trace, b: Trace, tolerance: Any, steps: int, responses: list[flo
     if pair.missing(0) is not None:
         return True
     for step in range(steps + 1):
-        worst = pair.difference(step, "param")
-        if worst is not None and not worst.relative <= tolerance(step, responses):
-            return True
+        for kind in QUANTITIES:
+            worst = pair.difference(step, kind)
+            if worst is not None and not worst.relative <= tolerance(step, responses):
+                return True
     return False
 
 

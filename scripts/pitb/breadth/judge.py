@@ -199,12 +199,7 @@ class Judge:
             else:
                 traces[side] = self.library(case.name, side)
         responses: list[float] = []
-        if case.twin:
-            for side in SIDES:
-                yield self._twins(case, side, traces[side])
-        if not case.observe:
-            return
-        for side in SIDES:
+        for side in SIDES if case.observe else ():
             library = traces[side]
             pair = f"{side}--reference"
             if isinstance(library, str):
@@ -219,7 +214,10 @@ class Judge:
             outcome = judge(case, pair, library, reference, limit, responses)
             self.verdicts[case.name, side] = outcome.verdict
             yield outcome
-        yield self._across(case, traces, responses)
+        if case.observe:
+            yield self._across(case, traces, responses)
+        for side in SIDES if case.twin else ():
+            yield self._twins(case, side, traces[side])
 
     def _twins(self, case: Case, side: str, found: Trace | str) -> Outcome:
         """Whether a run ends in the same bits as the one that it is a variant of."""

@@ -20,7 +20,7 @@ from pitb.problems import problem
 from pitb.reference import lbfgs
 from pitb.reference.equations import Equations
 from pitb.reference.training import Run, train
-from pitb.registry import by_pytorch_name
+from pitb.registry import IMPLEMENTATION, by_pytorch_name
 
 EQUIVALENT = {
     "lbfgs.last_evaluation": "the evaluation that the last iteration makes or skips changes nothing"
@@ -30,6 +30,20 @@ EQUIVALENT = {
     "lbfgs.nan_loss": "it takes a loss that is NaN in the middle of a line search, which no smooth"
     " problem has; the tests of L-BFGS try it on a function with a gap",
     "lbfgs.nan_in_min_max": "as for nan_loss",
+    "lbfgs.rise_checked_from": "no problem here has a loss that first falls and then rises within"
+    " the first two steps of a line search; the tests of L-BFGS try it on a function that does",
+    "burn own_clip_denominator=none": "the smallest normal number is lost in any norm above it",
+    "burn Adagrad accumulator=zero": "burn begins at zero in any case",
+    "Adan decay=coupled": "where its decay goes is the choice of prox",
+    "Adan decay=decoupled-after": "where its decay goes is the choice of prox",
+    "LBFGS norm_precision=float64": "no problem with a loss has gradients whose squares overflow",
+    "LBFGS norm_precision=dtype": "no problem with a loss has gradients whose squares overflow",
+    "pytorch Muon clip_denominator": "its update does not depend on the gradient's size but by"
+    " what bfloat16 hides; burn's side kills it",
+    "pytorch Muon clip_scope": "as for the denominator",
+    "pytorch Muon weight_decay in float32": "bfloat16 hides it; burn's side kills it",
+    "pytorch Muon momentum in float32": "bfloat16 hides it; burn's side kills it",
+    "pytorch Muon ns_coefficients in float32": "bfloat16 hides it; burn's side kills it",
     "RMSprop epsilon=before-correction": "it corrects no bias",
     "Adagrad epsilon=before-correction": "it corrects no bias",
     "Adafactor parameter_scale=flag": "PyTorch has no such flag",
@@ -151,12 +165,6 @@ _PRECISION = {
 """Hyper-parameters that are no number of few binary digits in some set, so that f32 rounds them."""
 
 
-def ignored_options(case: Case) -> Iterator[str]:
-    """The options of a case that a mistaken implementation could ignore."""
-    yield from case.options
-    yield from case.burn
-
-
 class Hunt:
     """Looks for a case that flags each mutant of one optimizer."""
 
@@ -176,15 +184,18 @@ class Hunt:
             eq = runs.equations_of(runs.case_of(able[0]), side)
             read: set[str] = set()
             for entry in able:
-                name = entry["case"]["suite"], runs.case_of(entry).name
-                self.read[side, name[1]] = choices_read(runs.reference_run(entry, side))
-                read |= self.read[side, name[1]]
+                name = runs.case_of(entry).name
+                self.read[side, name] = choices_read(runs.reference_run(entry, side))
+                # What only another group's optimizer reads is no choice of this one.
+                read |= set() if entry["groups"] else self.read[side, name]
             for mutant in mutants(optimizer, eq, read):
                 yield self._hunt(mutant, side, able)
             yield from self._options(optimizer, side, able)
 
     def _hunt(self, mutant: Mutant, side: str, entries: list[dict[str, Any]]) -> Kill:
-        for key in (mutant.name.partition("=")[0], f"{mutant.optimizer} {mutant.name}"):
+        choice, whole = mutant.name.partition("=")[0], f"{mutant.optimizer} {mutant.name}"
+        alone = f"{side} {mutant.optimizer} {choice}"
+        for key in (choice, whole, alone, f"{side} {mutant.name}", f"{side} {whole}"):
             if key in EQUIVALENT:
                 return _kill(mutant, side, 0, [], "equivalent", EQUIVALENT[key])
         able = [
@@ -202,30 +213,31 @@ class Hunt:
         return self._try(mutant, side, able, changed)
 
     def _options(self, optimizer: str, side: str, entries: list[dict[str, Any]]) -> Iterator[Kill]:
-        """Each option of each set ignored: left at the default."""
-        defaults = by_pytorch_name(optimizer)
-        sets = dict.fromkeys(entry["case"]["set"] for entry in entries)
-        for name in sets:
-            members = [entry for entry in entries if entry["case"]["set"] == name]
-            for option in ignored_options(runs.case_of(members[0])):
-                first = members[0]["options"][side].get(option, True)
-                standard = self.judge.plan["defaults"][optimizer].get(
-                    option, _BURN_DEFAULTS.get(option)
+        """Each option ignored, which is left at the default: noticed on any case that sets it."""
+        setting: dict[str, list[dict[str, Any]]] = {}
+        for entry in entries:
+            case = runs.case_of(entry)
+            if case.suite in ("options", "schedule"):
+                for option in (*case.options, *case.burn):
+                    standard = self._default(optimizer, option)
+                    value = entry["options"][side].get(option, case.burn.get(option))
+                    if value != standard and option not in _SWITCHES:
+                        setting.setdefault(option, []).append(entry)
+        for option, members in setting.items():
+            standard = self._default(optimizer, option)
+            mutant = Mutant(optimizer, "option", f"{option} ignored", "", standard)
+
+            def changed(entry: dict[str, Any], option: str = option, value: Any = standard) -> Run:
+                run = runs.reference_run(entry, side)
+                options = {**run.groups[0].options, option: value}
+                return replace(
+                    run, groups=(replace(run.groups[0], options=options), *run.groups[1:])
                 )
-                if first == standard or option in _SWITCHES:
-                    continue
-                mutant = Mutant(optimizer, "option", f"{name}: {option} ignored", "", standard)
 
-                def changed(
-                    entry: dict[str, Any], option: str = option, value: Any = standard
-                ) -> Run:
-                    run = runs.reference_run(entry, side)
-                    group = run.groups[0]
-                    options = {**group.options, option: value}
-                    return replace(run, groups=(replace(group, options=options), *run.groups[1:]))
+            yield self._try(mutant, side, members, changed)
 
-                yield self._try(mutant, side, members, changed)
-        assert defaults.pytorch == optimizer
+    def _default(self, optimizer: str, option: str) -> Any:
+        return self.judge.plan["defaults"][optimizer].get(option, _BURN_DEFAULTS.get(option))
 
     def _try(self, mutant: Mutant, side: str, entries: list[dict[str, Any]], changed: Any) -> Kill:
         found: list[tuple[Case, float]] = []
@@ -253,9 +265,12 @@ class Hunt:
         return judge(case, pair, library, train(run), law(case, pair), responses)
 
 
-_SWITCHES = ("foreach", "fused", "capturable", "differentiable")
+_SWITCHES = (*IMPLEMENTATION, "decoupled_weight_decay")
+"""Options whose neglect is no mutant: they choose an implementation, or are a choice of equation
+(decay), or are set only to what burn does."""
 _BURN_DEFAULTS = {
     "cautious_weight_decay": False,
+    "momentum.dampening": 0.0,
     "relative_step": True,
     "scale_parameter": True,
 }

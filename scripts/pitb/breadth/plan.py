@@ -17,7 +17,6 @@ from pitb.problems import problem
 from pitb.registry import by_pytorch_name
 
 
-
 def plan(cases: Iterable[Case], burn: Burn) -> Plan:
     """Specifications of both sides for every case, and the problems that they name.
 
@@ -148,7 +147,10 @@ def burn_spec(case: Case) -> dict[str, Any]:
         PitbError: It cannot; says why.
     """
     entry = case.entry
-    options = {**entry.to_burn(entry.resolved(case.options), case.left), **case.burn}
+    options = entry.to_burn(entry.resolved(case.options), case.left)
+    for path, value in case.burn.items():
+        outer, _, inner = path.rpartition(".")
+        (options[outer] if outer else options)[inner] = value
     if case.burn_clip is not None:
         field = next((name for name in entry.burn_only if name.endswith("clipping")), None)
         if field is None:

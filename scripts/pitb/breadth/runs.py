@@ -44,7 +44,7 @@ def reference_run(entry: dict[str, Any], side: str, eq: Equations | None = None)
     case = case_of(entry)
     options = {**entry["options"][side], **case.burn}
     if "max_lr_snapshot" in options:
-        options["max_lr_snapshot"] = case.lr
+        options["max_lr_snapshot"] = max(entry["rates"][side], default=case.lr)
     if case.optimizer == "Adafactor" and options["eps"][0] is None:
         options["eps"] = [float(np.finfo(case.dtype).eps), options["eps"][1]]
     first = Group(

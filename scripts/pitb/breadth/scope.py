@@ -2,12 +2,23 @@
 
 from collections.abc import Iterator
 
-from pitb.breadth.cases import STEPS, Case, cases
+from pitb.breadth.cases import LONG, Case, cases
 from pitb.breadth.coverage import coverage_cases
 from pitb.breadth.defaults import Burn, default_cases
 from pitb.registry import by_pytorch_name, optimizers
 
-SLICE_PROBLEMS = ("a1", "tall", "embedding", "gradients", "absent", "tied", "scale-1e30", "inf")
+SLICE_PROBLEMS = (
+    "a1",
+    "tall",
+    "embedding",
+    "gradients",
+    "absent",
+    "tied",
+    "scale-1e30",
+    "inf",
+    "nan",
+    "rosenbrock",
+)
 """The problems of the slice: one that shows each kind of mistake."""
 
 
@@ -20,10 +31,11 @@ def all_cases(burn: Burn) -> Iterator[Case]:
 
 def slice_cases(burn: Burn) -> Iterator[Case]:
     """Every optimizer and option set, on fewer problems and never long."""
-    for case in all_cases(burn):
-        if case.steps != STEPS:
-            continue
-        if case.suite not in ("options", "coverage") or case.problem in SLICE_PROBLEMS:
+    everything = [case for case in all_cases(burn) if case.steps != LONG]
+    twins = {case.twin for case in everything}
+    for case in everything:
+        broad = case.suite in ("options", "coverage") and case.problem not in SLICE_PROBLEMS
+        if not broad or case.name in twins:
             yield case
 
 

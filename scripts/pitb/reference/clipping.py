@@ -15,39 +15,69 @@ Tensors = dict[str, Array]
 def clip(
     gradients: Tensors, how: dict[str, Any], eq: Equations
 ) -> tuple[Tensors, dict[str, float]]:
-    """Clip gradients.
+    """Clip gradients as the training loop does.
 
     Args:
         gradients: float arrays of any shapes by name.
         how: ``scope`` (global, per-parameter or value), ``max_norm`` and ``norm_type`` (2 unless
-            given; "inf" for the largest element), or ``clip_value``.
-        eq: ``clip_denominator`` and ``clip_scope`` count.
+            given; "inf" for the largest element), or ``clip_value``; ``error_if_nonfinite``.
+        eq: ``clip_denominator``, ``clip_scope`` and ``norm_precision`` count.
 
     Returns:
         The clipped gradients, and the norms before, by name; the name of a global norm is empty.
 
-    Source: Pascanu, Mikolov and Bengio, arXiv:1211.5063; the denominators of
-    ``torch.nn.utils.clip_grad_norm_`` and of burn's ``GradientClipping``.
+    Raises:
+        ValueError: A norm is not finite where that is to be an error.
+
+    Source: Pascanu, Mikolov and Bengio, arXiv:1211.5063; the denominator of
+    ``torch.nn.utils.clip_grad_norm_``.
     """
-    scope = how["scope"] if eq.clip_scope == "asked" else eq.clip_scope
+    return _clip(gradients, how, eq, eq.clip_denominator, eq.norm_precision == "float64")
+
+
+def own_clip(gradients: Tensors, how: dict[str, Any], eq: Equations) -> Tensors:
+    """Clip gradients as burn's optimizers do, and as a loop in PyTorch does in their place.
+
+    Source: burn's ``GradientClipping``.
+    """
+    if eq.own_clip_limit == "float32":
+        limits = ("max_norm", "clip_value")
+        how = {k: float(np.float32(v)) if k in limits else v for k, v in how.items()}
+    return _clip(gradients, how, eq, eq.own_clip_denominator, wide=False)[0]
+
+
+def within_norm(gradients: Tensors, limit: float) -> Tensors:
+    """Gradients scaled so that their global 2-norm is at most ``limit``."""
+    total = norm(list(gradients.values()), 2.0)
+    return {name: g * _coefficient(total, limit, g, "none") for name, g in gradients.items()}
+
+
+def _clip(
+    gradients: Tensors, how: dict[str, Any], eq: Equations, denominator: str, wide: bool
+) -> tuple[Tensors, dict[str, float]]:
     if how["scope"] == "value":
         limit = how["clip_value"]
         return {name: np.clip(g, -limit, limit) for name, g in gradients.items()}, {}
+    scope = how["scope"] if eq.clip_scope == "asked" else eq.clip_scope
     p = float(how.get("norm_type", 2.0))
     groups = {"": list(gradients)} if scope == "global" else {name: [name] for name in gradients}
     found, norms = {}, {}
     for group, members in groups.items():
-        total = norm([gradients[name] for name in members], p)
+        tensors = [gradients[name] for name in members]
+        total = norm([x.astype(np.float64) for x in tensors] if wide else tensors, p)
+        if how.get("error_if_nonfinite", False) and not np.isfinite(total):
+            raise ValueError(f"the total norm is {total}, which is not to be clipped")
         for name in members:
-            found[name] = gradients[name] * _coefficient(
-                total, how["max_norm"], gradients[name], eq
-            )
+            gradient = gradients[name]
+            found[name] = gradient * _coefficient(total, how["max_norm"], gradient, denominator)
         norms[group] = float(total)
     return {name: found[name] for name in gradients}, norms
 
 
 def norm(tensors: list[Array], p: float) -> Any:
     """The p-norm of all elements as one vector, taken as the p-norm of the tensors' p-norms."""
+    if not tensors:
+        return 0.0
     each = np.array([_vector_norm(x.reshape(-1), p) for x in tensors], dtype=tensors[0].dtype)
     return _vector_norm(each, p)
 
@@ -62,7 +92,7 @@ def _vector_norm(x: Array, p: float) -> Any:
     return (np.abs(x) ** p).sum() ** (1.0 / p)
 
 
-def _coefficient(total: Any, max_norm: float, gradient: Array, eq: Equations) -> Any:
+def _coefficient(total: Any, max_norm: float, gradient: Array, denominator: str) -> Any:
     added = {"1e-6": 1e-6, "tiny": float(np.finfo(gradient.dtype).tiny), "none": 0.0}
     # Not `min`, which would drop a NaN.
-    return np.minimum(max_norm / (total + added[eq.clip_denominator]), 1.0).astype(gradient.dtype)
+    return np.minimum(max_norm / (total + added[denominator]), 1.0).astype(gradient.dtype)

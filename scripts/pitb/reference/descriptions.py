@@ -4,12 +4,16 @@ A description is held to: the reference so configured must follow the library's 
 list of f32 hyper-parameters lacks one, burn keeps it in f64.
 """
 
+from dataclasses import fields
+
 from pitb.reference import lbfgs
 from pitb.reference.equations import Equations
 
 _BURN = Equations(
     interpolation="weights",
-    clip_denominator="tiny",
+    own_clip_denominator="tiny",
+    own_clip_limit="float32",
+    norm_precision="float64",
     tied="first-only",
     amsgrad_nan="dropped",
     nan_in_bound="propagates",
@@ -67,3 +71,29 @@ DESCRIPTIONS: dict[str, dict[str, Equations]] = {
 def describe(side: str, optimizer: str) -> Equations:
     """The equations of ``optimizer`` (PyTorch's name) on one side, ``pytorch`` or ``burn``."""
     return DESCRIPTIONS[side][optimizer]
+
+
+def differences(optimizer: str) -> dict[str, tuple[object, object]]:
+    """The choices in which the descriptions of one optimizer differ: PyTorch's and burn's value.
+
+    L-BFGS's own choices stand under ``lbfgs.<name>``, and for L-BFGS alone.
+    """
+    ours, theirs = (DESCRIPTIONS[side][optimizer] for side in ("pytorch", "burn"))
+    found: dict[str, tuple[object, object]] = dict(ours.differences(theirs))
+    found.pop("lbfgs", None)
+    if optimizer == "LBFGS":
+        for item in fields(lbfgs.Choices):
+            pair = (getattr(ours.lbfgs, item.name), getattr(theirs.lbfgs, item.name))
+            if pair[0] != pair[1]:
+                found[f"lbfgs.{item.name}"] = pair
+    return found
+
+
+def shared_differences() -> dict[str, tuple[object, object]]:
+    """Those that all optimizers have alike."""
+    each = [differences(optimizer) for optimizer in DESCRIPTIONS["pytorch"]]
+    return {
+        name: pair
+        for name, pair in each[0].items()
+        if all(other.get(name) == pair for other in each)
+    }

@@ -102,9 +102,14 @@ def decoupled(p: Array, lr: float, h: Scalars, eq: Equations) -> Array:
     With timm's ``corrected_weight_decay`` the rate counts squared, over the largest one
     (arXiv:2506.02285).
     """
-    decay = h["weight_decay"]
-    if not decay or eq.decay in ("none", "coupled"):
+    if not h["weight_decay"] or eq.decay in ("none", "coupled"):
         return p
+    return shrunk(p, lr, h, eq)
+
+
+def shrunk(p: Array, lr: float, h: Scalars, eq: Equations) -> Array:
+    """The parameter after decoupled decay, whatever the choice of decay."""
+    decay = h["weight_decay"]
     rate = lr if eq.decay_rate == "lr" else 1.0
     if h.get("corrected_weight_decay", False):
         rate = rate**2 / h["max_lr_snapshot"]
@@ -140,8 +145,8 @@ def stepped(
     """
     if eq.decay == "decoupled-after":
         return decoupled(p - step, lr, h, eq)
-    shrunk = decoupled(p, lr, h, eq)
-    return (shrunk if keep is None else np.where(keep, p, shrunk)) - step
+    smaller = decoupled(p, lr, h, eq)
+    return (smaller if keep is None else np.where(keep, p, smaller)) - step
 
 
 def sgd(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations) -> Array:
@@ -182,7 +187,7 @@ def _adaptive(first: Array, second: Array, t: int, h: Scalars, eq: Equations) ->
     if eq.folded:
         root = h.root(c2)
         factor = float(np.float32(root) / np.float32(c1))
-        added = float(np.float32(eps) * np.float32(root))
+        added = float(np.float32(eps) * np.float32(root)) if "eps" in eq.float32 else eps * root
         return (first * factor) / (np.sqrt(second) + added)
     return (first / c1) / (np.sqrt(second / c2) + eps)
 
@@ -318,7 +323,8 @@ def muon(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations)
         buffer = average(old, g, momentum, h.rest("momentum"), eq)
         update = average(g, buffer, h.rest("momentum"), momentum, eq) if ahead else buffer
     else:
-        buffer = old * momentum + g
+        damped = g * (1.0 - h.get("momentum.dampening", 0.0)) if "momentum_buffer" in state else g
+        buffer = old * momentum + damped
         update = g + buffer * momentum if ahead else buffer
     state["momentum_buffer"] = buffer
     update = _orthogonal(update, h, eq).astype(p.dtype)
@@ -392,7 +398,7 @@ def lamb(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations)
     decay = h["weight_decay"] if eq.decay == "coupled" else 0.0
     before = update
     if h.get("decoupled_decay", False):
-        p, decay = decoupled(p, lr, h, eq.but(decay="decoupled")), 0.0
+        p, decay = shrunk(p, lr, h, eq), 0.0
     if decay:
         update = update + p * decay
     adapt = h["always_adapt"] or (eq.trust_ratio == "decay-or-flag" and h["weight_decay"] != 0)

@@ -78,6 +78,10 @@ class _Training:
     group_steps: dict[int, int] = field(default_factory=dict)
     lbfgs: dict[str, Any] = field(default_factory=dict)
     evaluations: int = 0
+    loaded: bool = False
+    """Whether L-BFGS goes on from a state that was loaded in another dtype."""
+    came_apart: bool = False
+    """Whether burn has put new tensors in the places of a tied one."""
 
 
 def train(run: Run) -> trace.Trace:
@@ -138,14 +142,8 @@ def _record(training: _Training) -> None:
     _nudge(training, 0)
     _add_all(training, 0, "param", _named(training))
     for step in range(1, run.steps + 1):
-        if (
-            run.resume_step
-            and step == run.resume_step + 1
-            and run.equations.resumed_state == "reset"
-        ):
-            training.states.clear()
-            training.group_steps.clear()
-            training.lbfgs.clear()
+        if run.resume_step and step == run.resume_step + 1:
+            _take_up(training)
         if run.groups[0].optimizer == "LBFGS":
             _step_lbfgs(training, step)
         else:
@@ -159,11 +157,23 @@ def _record(training: _Training) -> None:
         recorder.add(run.steps + 1, "loss", loss, run.dtype)
 
 
-def _check_states(training: _Training) -> None:
-    """Fail where states come back in another dtype than the gradients have."""
+_LOADED = "the loaded state is float32, and the gradients are float64"
+
+
+def _take_up(training: _Training) -> None:
+    """What becomes of the states when a run is taken up again."""
+    if training.run.equations.resumed_state == "reset":
+        training.states.clear()
+        training.group_steps.clear()
+        training.lbfgs.clear()
+    if training.run.library_dtype != "float64":
+        return
+    # Fail where states come back in another dtype than the gradients have.
     tensors = [v for state in training.states.values() for v in state.values() if np.ndim(v)]
-    if (tensors or training.lbfgs) and training.run.equations.resumed_dtype == "default":
-        raise ValueError("the loaded state is float32, and the gradients are float64")
+    if training.run.equations.resumed_dtype == "default":
+        if tensors:
+            raise ValueError(_LOADED)
+        training.loaded = bool(training.lbfgs)
 
 
 def _named(training: _Training) -> Tensors:
@@ -187,11 +197,11 @@ def _step(training: _Training, step: int) -> None:
         _add_all(training, step, "clipped_grad", gradients)
     limit = run.groups[0].options.get("max_grad_norm")
     if limit is not None:  # timm's LAMB clips by itself, and adds nothing to the denominator
-        eq = run.equations.but(clip_denominator="none")
-        gradients, _ = clipping.clip(gradients, {"scope": "global", "max_norm": limit}, eq)
+        gradients = clipping.within_norm(gradients, limit)
     members = {name: _group_of(run, name) for name in training.parameters}
     for index in dict.fromkeys(members.values()):
         training.group_steps[index] = training.group_steps.get(index, 0) + 1
+    gradients = _own_clipping(training, step, gradients, members)
     for name, parameter in training.parameters.items():
         group = run.groups[members[name]]
         eq = group.equations
@@ -207,9 +217,6 @@ def _step(training: _Training, step: int) -> None:
         if eq.gradient_layout == "transposed" and gradient.ndim == 2:
             square = gradient.shape[0] == gradient.shape[1]
             gradient = gradient.T if square else gradient.T.reshape(gradient.shape)
-        if _clips(group, step):
-            assert group.clip is not None
-            gradient = clipping.clip({name: gradient}, group.clip, eq)[0][name]
         if group.options.get("maximize", False):
             gradient = -gradient
         state = training.states.setdefault(name, {})
@@ -221,6 +228,17 @@ def _step(training: _Training, step: int) -> None:
         del state[GROUP_STEP]
         training.parameters[name] = np.asarray(updated, dtype=parameter.dtype)
     training.recorder.add(step, "lr", _rate(run, run.groups[0], step), "float64")
+
+
+def _own_clipping(
+    training: _Training, step: int, gradients: Tensors, members: dict[str, int]
+) -> Tensors:
+    """The gradients as the optimizers' own clipping leaves them."""
+    for index, group in enumerate(training.run.groups):
+        if group.clip is not None and _clips(group, step):
+            mine = {name: g for name, g in gradients.items() if members[name] == index}
+            gradients = gradients | clipping.own_clip(mine, group.clip, group.equations)
+    return gradients
 
 
 def _clips(group: Group, step: int) -> bool:
@@ -256,7 +274,8 @@ def _gradients(training: _Training, step: int) -> Tensors:
         training.recorder.add(step, "loss", evaluation.loss, run.dtype)
         gradients = evaluation.gradients
     if found.tied and run.equations.tied == "first-only":
-        gradients = _shared(training, gradients, still_one=step == 1)
+        shared = _shared(training, gradients, still_one=step == 1)
+        gradients = {name: g for name, g in shared.items() if name not in dict(found.tied)}
     if run.frozen and run.equations.frozen == "kept":
         gradients = {name: value for name, value in gradients.items() if name not in run.frozen}
     _add_all(training, step, "grad", gradients)
@@ -304,7 +323,9 @@ def _with_inputs(found: Problem, inputs: Tensors) -> Problem:
 def _step_lbfgs(training: _Training, step: int) -> None:
     """All parameters that are trained, as one vector."""
     run, group = training.run, training.run.groups[0]
-    names = [name for name in training.parameters if name not in run.frozen]
+    # burn flattens all parameters, also those that are not trained.
+    whole = bool(run.frozen) and group.equations.flat_gradient == "left-out"
+    names = [name for name in training.parameters if whole or name not in run.frozen]
     shapes = [training.parameters[name].shape for name in names]
     first = True
 
@@ -329,8 +350,10 @@ def _step_lbfgs(training: _Training, step: int) -> None:
         evaluation = _evaluate(training, training.parameters | split(x))
         gradients = evaluation.gradients
         if training.problem.tied and run.equations.tied == "first-only":
-            gradients = _shared(training, gradients, still_one=step == 1 and first)
-        gradients = {name: gradients[name] for name in names if name in gradients}
+            gradients = _shared(training, gradients, still_one=first and not training.came_apart)
+        gradients = {
+            name: gradients[name] for name in names if name in gradients and name not in run.frozen
+        }
         recorder = training.recorder if first else trace.Recorder()
         if evaluation.logits is not None:
             recorder.add(step, "logits", evaluation.logits, run.dtype)
@@ -347,6 +370,7 @@ def _step_lbfgs(training: _Training, step: int) -> None:
         return sign * float(evaluation.loss), sign * joined(gradients)
 
     options = {key: value for key, value in group.options.items() if key not in ("maximize", "lr")}
+    before, iterations = training.evaluations, training.lbfgs.get("n_iter", 0)
     x = lbfgs.step(
         joined({name: training.parameters[name] for name in names}),
         evaluate,
@@ -355,7 +379,10 @@ def _step_lbfgs(training: _Training, step: int) -> None:
         choices=group.equations.lbfgs,
         **options,
     )
+    if training.loaded and training.lbfgs.get("n_iter", 0) > iterations:
+        raise ValueError(_LOADED)  # it is not looked at where the gradient is small enough
     training.parameters |= split(x)
+    training.came_apart |= training.evaluations > before + 1
     training.recorder.add(step, "lr", _rate(run, group, step), "float64")
 
 

@@ -1,0 +1,286 @@
+"""The findings as Markdown with headings in both languages, as CSV and as Parquet."""
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pitb.breadth.findings import (
+    DEFAULT,
+    EQUATION,
+    FAILS,
+    KINDS,
+    NOT_FINITE,
+    NOT_RUN,
+    ONE_SIDED,
+    STEPS,
+    ZERO,
+    Finding,
+    Size,
+)
+from pitb.files import replacing, write_text
+from pitb.labels import COLONS, LANGUAGES, Text
+from pitb.tables import line
+
+QUOTED = 12
+"""Lines of a program's output that the page quotes."""
+
+
+def _both(en: str, zh: str) -> Text:
+    return {"en": en, "zh": zh}
+
+
+WORDS: dict[str, Text] = {
+    "title": _both("Every difference in a default or an equation", "默认值或公式的每一处差别"),
+    "note": _both(
+        "Generated from what the breadth has judged. Sizes are the largest difference of a "
+        "parameter, relative to the largest magnitude that its tensor has had, with the absolute "
+        "one in brackets: for an equation the effect of that choice alone, computed by the "
+        "reference; for a default that of leaving it to each side; for a schedule that of the "
+        "rate.",
+        "由广度比较的结果生成。大小是参数的最大差，相对于该张量出现过的最大绝对值，括号里是绝对差："
+        "公式的是该项选择单独的影响，由参考实现算出；默认值的是两边各用自己的默认值；调度的是学习率之差。",
+    ),
+    DEFAULT: _both("Defaults", "默认值"),
+    EQUATION: _both("Equations", "公式"),
+    ONE_SIDED: _both("What one side alone has", "只有一边有的"),
+    "hidden": _both("Equations that differ where no run shows it", "公式不同但没有运行显出差别"),
+    "details": _both("Each equation, with a reproduction", "各处公式及复现"),
+    "id": _both("finding", "编号"),
+    "kind": _both("kind", "种类"),
+    "optimizers": _both("optimizers", "优化器"),
+    "option": _both("option or choice", "选项或公式选择"),
+    "pytorch": _both("PyTorch", "PyTorch"),
+    "burn": _both("burn", "burn"),
+    "meaning": _both("what it is", "含义"),
+    "case": _both("smallest run", "最小的运行"),
+    "step": _both("first shows at step", "最先显出的步"),
+    "note_of": _both("note", "说明"),
+    "align": _both("can it be aligned", "能否对齐"),
+    "align_case": _both("shown by", "由此用例证明"),
+    "source": _both("source", "源码位置"),
+    "count": _both("number", "数目"),
+    "step_": _both("step {}", "第 {} 步"),
+    ZERO: _both("0", "0"),
+    NOT_RUN: _both("not run", "没有运行"),
+    NOT_FINITE: _both("not finite", "非有限值"),
+    FAILS: _both("one side fails", "一边报错"),
+    "reproduction": _both("Reproduction", "复现"),
+}
+
+
+def shown(size: Size, language: str) -> str:
+    """``3.2e-08 (1.1e-08)``, or why there is no number."""
+    if size.status:
+        return WORDS[size.status][language]
+    return f"{size.relative:.2e} ({size.absolute:.2e})"
+
+
+def markdown(
+    found: Sequence[Finding], language: str, outputs: Mapping[str, Mapping[str, str]]
+) -> str:
+    """The page.
+
+    Args:
+        found: The findings.
+        language: ``en`` or ``zh``.
+        outputs: By finding what its two programs print, ``pytorch`` and ``burn``.
+    """
+
+    def word(key: str) -> str:
+        return WORDS[key][language]
+
+    counts = Counter(finding.kind for finding in found)
+    lines = [f"# {word('title')}", "", word("note"), ""]
+    lines += [line([word("kind"), word("count")]), line(["---"] * 2)]
+    lines += [line([word(kind), str(counts[kind])]) for kind in KINDS]
+    lines.append("")
+    tables = {
+        DEFAULT: [f for f in found if f.kind == DEFAULT],
+        EQUATION: [f for f in found if f.kind == EQUATION and f.case],
+        "hidden": [f for f in found if f.kind == EQUATION and not f.case],
+    }
+    for key, findings in tables.items():
+        if findings:
+            lines += [f"## {word(key)}", "", *_table(findings, language), ""]
+    one_sided = [f for f in found if f.kind == ONE_SIDED]
+    if one_sided:
+        lines += [f"## {word(ONE_SIDED)}", "", *_one_sided(one_sided, language), ""]
+    lines += [f"## {word('details')}", ""]
+    for finding in tables[EQUATION] + tables["hidden"]:
+        lines += _detail(finding, language, outputs.get(finding.id))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(found: Sequence[Finding], language: str) -> list[str]:
+    heads = ["id", "optimizers", "option", "pytorch", "burn", "case"]
+    columns = [WORDS[head][language] for head in heads]
+    columns += [WORDS["step_"][language].format(step) for step in STEPS]
+    columns += [WORDS[head][language] for head in ("align", "align_case", "source")]
+    rows = [line(columns), line("---" for _ in columns)]
+    for finding in found:
+        rows.append(
+            line(
+                [
+                    finding.id,
+                    ", ".join(finding.optimizers),
+                    code(finding.option),
+                    code(finding.pytorch),
+                    code(finding.burn),
+                    finding.case,
+                    *(shown(size, language) for size in finding.sizes),
+                    _align(finding, language),
+                    finding.align.case,
+                    ", ".join((*finding.pytorch_source, *finding.burn_source)),
+                ]
+            )
+        )
+    return rows
+
+
+def _one_sided(found: Sequence[Finding], language: str) -> list[str]:
+    heads = ("id", "optimizers", "option", "pytorch", "burn", "meaning", "case", "source")
+    rows = [line(WORDS[head][language] for head in heads), line("---" for _ in heads)]
+    for finding in found:
+        values = (finding.option, finding.pytorch, finding.burn)
+        rows.append(
+            line(
+                [
+                    finding.id,
+                    ", ".join(finding.optimizers),
+                    *map(code, values),
+                    finding.meaning,
+                    finding.case,
+                    ", ".join((*finding.pytorch_source, *finding.burn_source)),
+                ]
+            )
+        )
+    return rows
+
+
+def _align(finding: Finding, language: str) -> str:
+    return finding.align.how if language == "en" else finding.align.how_zh
+
+
+def code(text: str) -> str:
+    """Text as code, whatever backticks it holds."""
+    fence = "``" if "`" in text else "`"
+    return f"{fence}{text}{fence}" if text else ""
+
+
+def _detail(
+    finding: Finding, language: str, outputs: Mapping[str, str] | None
+) -> list[str]:
+    def item(key: str, text: str) -> str:
+        return f"- {WORDS[key][language]}{COLONS[language]}{text}"
+
+    lines = [f"### {finding.id}", "", item("meaning", finding.meaning)]
+    lines += [item("pytorch", code(finding.pytorch)), item("burn", code(finding.burn))]
+    if finding.step:
+        lines.append(item("step", str(finding.step)))
+    if finding.note:
+        lines.append(item("note_of", finding.note))
+    lines.append(item("align", _align(finding, language)))
+    lines.append(item("source", ", ".join((*finding.pytorch_source, *finding.burn_source))))
+    lines.append("")
+    for side, file in (("pytorch", "main.py"), ("burn", "main.rs")):
+        if outputs and side in outputs:
+            link = f"[{file}](reproductions/{finding.id}/{file})"
+            lines += [f"{WORDS['reproduction'][language]}, {link}{COLONS[language].rstrip()}", ""]
+            lines += ["```text", *_first(outputs[side]), "```", ""]
+    return lines
+
+
+def _first(text: str) -> list[str]:
+    """The first lines, none of which closes the block that they are quoted in."""
+    found = [text_line.replace("```", "'''")[:200] for text_line in text.splitlines()]
+    return found[:QUOTED] + ["..."] * (len(found) > QUOTED)
+
+
+def records(found: Sequence[Finding]) -> list[dict[str, Any]]:
+    """A flat record of each finding; what is not a number is None."""
+    flat = []
+    for finding in found:
+        record: dict[str, Any] = {
+            "id": finding.id,
+            "kind": finding.kind,
+            "optimizers": ", ".join(finding.optimizers),
+            "option": finding.option,
+            "pytorch": finding.pytorch,
+            "burn": finding.burn,
+            "meaning": finding.meaning,
+            "case": finding.case,
+            "note": finding.note,
+            "first_step": finding.step,
+            "quantity": finding.quantity,
+            "alone": finding.alone,
+        }
+        for step, size in zip(STEPS, finding.sizes, strict=True):
+            record[f"status_{step}"] = size.status or "number"
+            record[f"absolute_{step}"] = _number(size.absolute)
+            record[f"relative_{step}"] = _number(size.relative)
+        record |= {
+            "pytorch_source": ", ".join(finding.pytorch_source),
+            "burn_source": ", ".join(finding.burn_source),
+            "align": finding.align.how,
+            "align_case": finding.align.case,
+        }
+        flat.append(record)
+    return flat
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in ("id", "kind", "optimizers")),
+        *(pa.field(name, pa.string(), nullable=False) for name in ("option", "pytorch", "burn")),
+        *(pa.field(name, pa.string(), nullable=False) for name in ("meaning", "case", "note")),
+        pa.field("first_step", pa.int64(), nullable=False),
+        pa.field("quantity", pa.string(), nullable=False),
+        pa.field("alone", pa.bool_(), nullable=False),
+        *(
+            field
+            for step in STEPS
+            for field in (
+                pa.field(f"status_{step}", pa.string(), nullable=False),
+                pa.field(f"absolute_{step}", pa.float64()),
+                pa.field(f"relative_{step}", pa.float64()),
+            )
+        ),
+        *(
+            pa.field(name, pa.string(), nullable=False)
+            for name in ("pytorch_source", "burn_source", "align", "align_case")
+        ),
+    ]
+)
+
+
+def write_tables(found: Sequence[Finding], folder: Path) -> None:
+    """Write ``findings.csv`` and ``findings.parquet``."""
+    flat = records(found)
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, SCHEMA.names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    write_text(folder / "findings.csv", buffer.getvalue())
+    with replacing(folder / "findings.parquet") as path:
+        pq.write_table(pa.Table.from_pylist(flat, schema=SCHEMA), path)
+
+
+def write_pages(
+    found: Sequence[Finding], folder: Path, outputs: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Write ``findings.md`` and ``findings.zh.md``."""
+    for language, suffix in LANGUAGES.items():
+        write_text(folder / f"findings{suffix}.md", markdown(found, language, outputs))
+
+

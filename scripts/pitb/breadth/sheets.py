@@ -1,0 +1,51 @@
+"""Sheets: lists of records as CSV and as Markdown with headings in both languages."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pitb.files import write_text
+from pitb.labels import LANGUAGES, SHEETS
+from pitb.tables import label, line
+
+
+def write(name: str, records: Iterable[Mapping[str, Any]], folder: Path) -> None:
+    """Write ``<folder>/<name>.csv``, ``.md`` and ``.zh.md``; columns are the first record's keys.
+
+    A sheet without records has its title alone.
+    """
+    found = list(records)
+    columns = write_csv(name, found, folder)
+    for language, suffix in LANGUAGES.items():
+        write_text(folder / f"{name}{suffix}.md", markdown(name, found, columns, language))
+
+
+def write_csv(name: str, records: Iterable[Mapping[str, Any]], folder: Path) -> list[str]:
+    """Write ``<folder>/<name>.csv`` alone; gives its columns."""
+    found = list(records)
+    columns = list(found[0]) if found else []
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerows([columns, *([record[key] for key in columns] for record in found)])
+    write_text(folder / f"{name}.csv", buffer.getvalue())
+    return columns
+
+
+def markdown(
+    name: str, records: Sequence[Mapping[str, Any]], columns: Sequence[str], language: str
+) -> str:
+    """A sheet as Markdown with its title, note and headings in ``language``."""
+    title, note = SHEETS[name]
+    lines = [f"# {title[language]}", "", note[language], ""]
+    if records:
+        lines += [line(label(column, language) for column in columns), line("---" for _ in columns)]
+        lines += [line(_shown(record[column]) for column in columns) for record in records]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    """A value as people read it: three digits of what is small or large."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
