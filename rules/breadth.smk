@@ -6,7 +6,7 @@
 
 rule plan_breadth:
     input:
-        script=script("plan_breadth.py"),
+        script=lazily("plan_breadth.py"),
         defaults="results/evidence/defaults/burn.json",
         lock=ROOT / "requirements.lock",
     output:
@@ -26,7 +26,7 @@ rule plan_breadth:
 
 rule train_breadth_pytorch:
     input:
-        script=script("train_breadth_pytorch.py"),
+        script=lazily("train_breadth_pytorch.py"),
         plan="results/{scope}/plans/{optimizer}.json",
         lock=ROOT / "requirements.lock",
     output:
@@ -44,7 +44,7 @@ rule train_breadth_pytorch:
 
 rule train_breadth_burn:
     input:
-        script=script("train_breadth_burn.py"),
+        script=lazily("train_breadth_burn.py"),
         plan="results/{scope}/plans/{optimizer}.json",
         program=program("optdef"),
     output:
@@ -62,7 +62,7 @@ rule train_breadth_burn:
 
 rule judge_breadth:
     input:
-        script=script("judge_breadth.py"),
+        script=lazily("judge_breadth.py"),
         plan="results/{scope}/plans/{optimizer}.json",
         pytorch="results/{scope}/traces/{optimizer}/pytorch",
         burn="results/{scope}/traces/{optimizer}/burn",
@@ -85,7 +85,7 @@ rule judge_breadth:
 
 rule judge_schedules:
     input:
-        script=script("judge_schedules.py"),
+        script=lazily("judge_schedules.py"),
         program=program("optdef"),
         lock=ROOT / "requirements.lock",
     output:
@@ -103,7 +103,7 @@ rule judge_schedules:
 
 rule cover_breadth:
     input:
-        script=script("cover_breadth.py"),
+        script=lazily("cover_breadth.py"),
         plans=PLANS,
         outcomes=OUTCOMES,
         defaults="results/evidence/defaults/burn.json",
@@ -124,7 +124,7 @@ rule cover_breadth:
 
 rule summarise_breadth:
     input:
-        script=script("summarise_breadth.py"),
+        script=lazily("summarise_breadth.py"),
         outcomes=OUTCOMES,
         coverage="results/{scope}/coverage.json",
         schedules="results/evidence/schedules.json",
@@ -157,7 +157,7 @@ rule summarise_breadth:
 # A rule of its own: where something is amiss this fails, and the sheets stay.
 rule check_breadth:
     input:
-        script=script("check_breadth.py"),
+        script=lazily("check_breadth.py"),
         complaints="results/{scope}/complaints.txt",
         summary="results/{scope}/summary.txt",
     output:

@@ -55,6 +55,11 @@ def script(name):
     return [path, *(item for item in imports.dependencies(path) if item != path)]
 
 
+def lazily(name):
+    """The same, found only where a job needs it: most calls have no job of the breadth."""
+    return lambda wildcards: script(name)
+
+
 def rust_sources():
     """What the build depends on; the two probes that it leaves out are inputs of their own rule."""
     left_out = {"noassign.rs", "must_use.rs"}

@@ -6,36 +6,47 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pitb.breadth.phases import phases
 from pitb.errors import run_main
 from pitb.files import read_json
+
+PHASES = ("first", "second")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plan", type=Path, required=True, help="the plan, as JSON")
     parser.add_argument("--traces", type=Path, required=True, help="where the traces go")
-    parser.add_argument("--taken-up", type=Path, help="the folder of what was saved")
+    parser.add_argument("--saved", type=Path, help="the folder of what is saved in between")
+    parser.add_argument("--phase", choices=PHASES, help="train this one alone, in this process")
     arguments = parser.parse_args()
-    found = read_json(arguments.plan)
+    if arguments.phase is not None:
+        return train(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        for phase in PHASES:
+            command = [sys.executable, __file__, "--phase", phase, "--saved", folder]
+            command += ["--plan", str(arguments.plan), "--traces", str(arguments.traces)]
+            code = subprocess.run(command, check=False).returncode
+            if code != 0:
+                return code
+    return 0
 
-    # Takes seconds, so only once the arguments are known to be right.
+
+def train(arguments: argparse.Namespace) -> int:
+    """Train one phase in this process."""
+    found = phases(read_json(arguments.plan), "pytorch", arguments.saved)
+    specs = found[PHASES.index(arguments.phase)]
+    if not specs:
+        return 0
+
+    # Takes seconds, so only once there is something to train.
     import torch
 
     from pitb import pytorch
-    from pitb.breadth import phases
 
     torch.set_num_threads(1)
-    if arguments.taken_up is not None:
-        pytorch.train_all(phases.phases(found, "pytorch", arguments.taken_up)[1], arguments.traces)
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        first, second = phases.phases(found, "pytorch", Path(folder))
-        pytorch.train_all(first, arguments.traces)
-        if not second:
-            return 0
-        command = [sys.executable, __file__, "--plan", arguments.plan]
-        command += ["--traces", arguments.traces, "--taken-up", folder]
-        return subprocess.run(command, check=False).returncode
+    pytorch.train_all(specs, arguments.traces)
+    return 0
 
 
 if __name__ == "__main__":

@@ -181,6 +181,15 @@ def test_cautious_decay_shrinks_only_where_moment_and_parameter_agree():
     same(updated("AdamW", [G], EQ.but(decay="decoupled"), **options), whole)
 
 
+@pytest.mark.parametrize(("p", "g", "left_alone"), [(0.0, 1.0, 0), (2.0, 0.0, 0), (-2.0, 0.0, 1)])
+def test_cautious_decay_takes_0_for_positive(p, g, left_alone):
+    eq = EQ.but(decay="decoupled", decay_where="cautious")
+    options = {"weight_decay": 0.5, "cautious_weight_decay": True}
+    found = updated("AdamW", [np.array([g])], eq, np.array([p]), **options)
+    step = LR * g / (abs(g) + 1e-3)
+    same(found, [p * (1 if left_alone else 1 - LR * 0.5) - step])
+
+
 def test_the_groups_counter_corrects_more_where_a_gradient_was_missing():
     scalars, state = Scalars(ADAM, EQ), {GROUP_STEP: 3}
     eq = EQ.but(step_counter="group")
@@ -277,6 +286,13 @@ def test_the_rate_of_adafactor(eq, options, step):
         step = 0.1 / eps1  # the clamp on the squares' factors
     found = updated("Adafactor", [g], eq, p=p, **options)
     same(found, p - 0.4 * step)
+
+
+def test_the_bound_on_adafactors_rate_falls_with_the_root_of_the_steps():
+    g = np.full((2, 2), 0.1)
+    eq = EQ.but(parameter_scale="never")
+    found = updated("Adafactor", [g] * 3, eq, p=0 * g, lr=5.0)
+    same(found, -np.full((2, 2), 1 + 1 / math.sqrt(2) + 1 / math.sqrt(3)))
 
 
 def test_adafactor_of_a_vector_is_not_factored():
@@ -449,6 +465,12 @@ def test_when_lamb_scales_by_the_trust_ratio(change, options, ratio):
     options = {"eps": 0.0, "weight_decay": 1e-12, **options}
     found = updated("Lamb", [g], EQ.but(**change), p=p, **options)
     same(found, p - LR * ratio * np.ones(2), rtol=1e-10)
+
+
+@pytest.mark.parametrize(("p", "g"), [(0.0, 1.0), (1.0, 0.0)])
+def test_lambs_ratio_of_what_has_no_length_is_1(p, g):
+    found = updated("Lamb", [np.full(2, g)], p=np.full(2, p))
+    same(found, np.full(2, p - LR * g / (abs(g) + 1e-3)))
 
 
 def test_lamb_with_decay_after_its_ratio_measures_the_update_alone():

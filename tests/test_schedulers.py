@@ -508,9 +508,6 @@ def test_pytorch_follows_the_description_of_any_nesting(node, base, steps):
     assert bool(found.error) == bool(right.error)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="serde_json reads the nearest f64 only with its feature float_roundtrip"
-)
 def test_the_program_reads_every_number_as_the_nearest_f64(programs):
     values = [0.37667905299174836, 0.9827854760376531, 2.4391087688713198e-05]
     cases = [Case(str(value), 1, [0.1], {"Constant": value}, None) for value in values]

@@ -103,6 +103,11 @@ class Optimizer:
                 continue
             if not self._does_nothing(name, value):
                 raise PitbError(f"burn's {self.burn} cannot do {name}={value!r}")
+        names = [*(item.pytorch for item in self.hyperparameters), *self.pytorch_only]
+        for name in left:
+            if name not in names:
+                near = nearest(name, names)
+                raise PitbError(f"{self.pytorch} has no {name!r} to leave; nearest: {near!r}")
         found: Options = {}
         for item in self.hyperparameters:
             if item.pytorch not in left:

@@ -103,10 +103,10 @@ pub struct Spec {
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub observe: bool,
     /// Where to write parameters and states after the last update.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing)]
     pub save: Option<PathBuf>,
     /// A file written by `save`, from which to go on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing)]
     pub resume: Option<PathBuf>,
     /// How many updates were made when that file was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]

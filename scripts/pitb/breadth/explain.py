@@ -7,7 +7,7 @@ import numpy as np
 
 from pitb.breadth import runs
 from pitb.breadth.judge import QUANTITIES, Judge, Outcome, Pair
-from pitb.breadth.laws import law
+from pitb.breadth.laws import ACROSS, law
 from pitb.breadth.mutants import choices_read
 from pitb.breadth.phases import IMPOSSIBLE
 from pitb.compare import ERROR, OK
@@ -37,22 +37,21 @@ def explain(judge: Judge, entry: dict[str, Any], outcome: Outcome) -> tuple[str,
         return UNEXPLAINED, []
     if case.left:
         return DEFAULT, list(case.left)
-    alone = _alone(entry)
+    alone = _alone(entry, judge.responses.get(case.name, []))
     matter = [name for name, differs in alone.items() if differs]
     # Where no choice makes the difference alone, it takes all of them.
     because = matter or list(alone)
     return (FORMULA, because) if because else (UNEXPLAINED, [])
 
 
-def _alone(entry: dict[str, Any]) -> dict[str, bool]:
+def _alone(entry: dict[str, Any], responses: list[float]) -> dict[str, bool]:
     """For each choice in which the descriptions differ, whether aligning it moves burn's run."""
     case = runs.case_of(entry)
     sides = {side: runs.equations_of(case, side) for side in ("pytorch", "burn")}
     run = runs.reference_run(entry, "burn")
     read = choices_read(run) | choices_read(runs.reference_run(entry, "pytorch"))
     base = train(run)
-    limit = law(case, "burn--reference")
-    responses: list[float] = []
+    limit = law(case, ACROSS)
     found: dict[str, bool] = {}
     for name in (item.name for item in fields(Equations)):
         value = getattr(sides["pytorch"], name)

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from pitb.breadth import code, runs, sources
-from pitb.breadth.cases import Case
+from pitb.breadth.cases import NEEDS_LOSS, Case
+from pitb.breadth.cases import STEPS as STEPS_OF_A_CASE
 from pitb.breadth.defaults import DefaultDifference, differences
 from pitb.breadth.judge import Pair
 from pitb.breadth.laws import law
@@ -46,6 +47,8 @@ STEPS = (1, 10, 200)
 """At which the sizes are given."""
 ACROSS = "pytorch--burn"
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+SCHEDULE = "lr_scheduler"
+"""Stands for an optimizer's name where a finding is about a schedule."""
 Burn = Mapping[str, Any]
 Refusal = Callable[[str, dict[str, Any]], str | None]
 
@@ -133,14 +136,14 @@ def read(plans: Path, judged: Path, burn: Burn) -> Evidence:
 
     entries: dict[str, Any] = {}
     outcomes, kills = [], []
-    rows = {}
+    rows: dict[tuple[str, int], Mapping[str, Any]] = {}
     for optimizer in optimizers():
         entries |= read_json(plans / f"{optimizer.key}.json")["cases"]
         outcomes += read_json(judged / optimizer.key / "outcomes.json")
         kills += read_json(judged / optimizer.key / "kills.json")
         table = pq.read_table(
             judged / optimizer.key / "rows.parquet",
-            columns=["case", "step", "max_abs", "needed"],
+            columns=["case", "step", "max_abs", "needed", "verdict"],
             filters=[("pair", "=", ACROSS), ("quantity", "=", "param")],
         )
         rows |= {(row["case"], row["step"]): row for row in table.to_pylist()}
@@ -231,7 +234,18 @@ RECIPES: Mapping[str, Recipe] = {
         "两边都用小到哪种形式都不起作用的 epsilon 1：1e-30",
         ("default",),
     ),
-    "fan": Recipe("give it square matrices only", "只给它方阵", ("default", "plain"), "square"),
+    "momentum": Recipe(
+        "keep eps far below the gradients' norm: the update is normalised, and its scale lost",
+        "让 eps 远小于梯度的范数：更新会归一化，尺度就不起作用",
+        ("match-rms",),
+        "gradients",
+    ),
+    "fan": Recipe(
+        "adjust the rate by match_rms_adamw, in which both axes count alike",
+        "用 match_rms_adamw 调整学习率，它对两个轴一视同仁",
+        ("match-rms",),
+        "gradients",
+    ),
     "lbfgs.line_search_tolerance": Recipe(
         "leave tolerance_change at 1e-9, which is what PyTorch's line search has in any case",
         "tolerance_change 保持 1e-9，PyTorch 的线搜索反正用这个值",
@@ -255,16 +269,28 @@ def equation_findings(evidence: Evidence) -> Iterator[Finding]:
         PitbError: The place of one that matters is not declared.
     """
     matters = _mattering(evidence)
+    differing = _differing(evidence)
     for choice in choices():
-        optimizers_of = [o for o in _differing(evidence).get(choice, []) if choice not in FLAGS]
+        found = [] if choice in FLAGS else differing.get(choice, [])
         field_name = choice.partition(".")[0]
-        telling = [o for o in optimizers_of if matters.get((field_name, o))]
-        candidates = [outcome for o in telling for outcome in matters.get((field_name, o), [])]
-        shown = smallest(evidence, choice, candidates) if candidates else None
-        if shown is None:
-            telling = []
-        if optimizers_of:
-            yield _equation(evidence, choice, tuple(telling or optimizers_of), shown)
+        telling = [name for name in found if matters.get((field_name, name))]
+        candidates = [outcome for name in telling for outcome in matters[field_name, name]]
+        shown = smallest(evidence, choice, candidates)
+        if shown is not None and not shown.alone:
+            more = smallest(evidence, choice, _also(evidence, candidates))
+            shown = min(filter(None, (shown, more)), key=lambda each: each.order)
+        if found:
+            yield _equation(evidence, choice, tuple(telling if shown else found), shown)
+
+
+def _also(evidence: Evidence, candidates: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Runs that agree within the tolerance between the libraries, and may show a choice that only
+    runs of one suite have: what is wider there hides what clipping does.
+    """
+    suites = {outcome["suite"] for outcome in candidates}
+    if not suites or suites & {"options", "coverage"}:
+        return []
+    return [o for o in evidence.across.values() if o["suite"] in suites and o["verdict"] == OK]
 
 
 def choices() -> list[str]:
@@ -285,8 +311,8 @@ def with_value(eq: Equations, choice: str, value: Any) -> Equations:
     return eq.but(lbfgs=replace(eq.lbfgs, **{inner: value})) if inner else eq.but(**{outer: value})
 
 
-def _differing(evidence: Evidence) -> dict[str, list[str]]:
-    """For each choice the optimizers whose descriptions differ in it, and that read it."""
+def _differing(evidence: Evidence, optimizer: str = "") -> dict[str, list[str]]:
+    """For each choice the optimizers, or one, whose descriptions differ in it and that read it."""
     read_by: dict[str, set[str]] = {}
     for kill in evidence.kills:
         name = kill["mutant"].partition("=")[0] if kill["kind"] == "choice" else "float32"
@@ -298,6 +324,8 @@ def _differing(evidence: Evidence) -> dict[str, list[str]]:
             read_by.setdefault(outcome["optimizer"], set()).update(outcome["because"])
     found: dict[str, list[str]] = {}
     for name, read_here in read_by.items():
+        if optimizer not in ("", name):
+            continue
         sides = [describe(side, name) for side in ("pytorch", "burn")]
         for choice in choices():
             a, b = (value_of(eq, choice) for eq in sides)
@@ -337,10 +365,11 @@ class Shown:
         return (
             self.effect.quantity != "param",
             not self.alone,
-            problem(case.problem).overflows,
+            _is_odd(case.problem, case.optimizer),
             self.numbers,
             case.dtype != "float32",
             _place(case.optimizer),
+            len(case.options),
             -self.effect.size,
             case.name,
         )
@@ -362,7 +391,14 @@ def _place(optimizer: str) -> int:
     return [item.pytorch for item in optimizers()].index(optimizer)
 
 
-MOST_TRIED = 60
+def _is_odd(name: str, optimizer: str) -> bool:
+    """Whether a run is no plain one: its squares leave the range of float32, or each of its updates
+    evaluates the loss many times.
+    """
+    return problem(name).overflows or optimizer in NEEDS_LOSS
+
+
+MOST_TRIED = 150
 """Runs that are tried for a choice before the best of them is taken."""
 
 
@@ -378,21 +414,23 @@ def smallest(
 
     def least(outcome: Mapping[str, Any]) -> tuple[bool, bool, int, int, str]:
         numbers = _numbers(outcome["problem"], 1)
-        odd = problem(outcome["problem"]).overflows
+        odd = _is_odd(outcome["problem"], outcome["optimizer"])
         others = outcome["because"] != [field_name]
-        return odd, others, numbers, _place(outcome["optimizer"]), outcome["case"]
+        long = outcome["steps"] > STEPS_OF_A_CASE
+        return odd or long, others, numbers, _place(outcome["optimizer"]), outcome["case"]
 
     best: Shown | None = None
     for outcome in sorted(candidates, key=least)[:MOST_TRIED]:
         odd, _, numbers, *_ = least(outcome)
-        if best is not None and best.order[:2] == (False, False):
-            if (odd, numbers) > best.order[2:4]:
-                continue
+        settled = best is not None and best.order[:2] == (False, False)
+        if best is not None and settled and (odd, numbers) > best.order[2:4]:
+            continue
         entry = dict(evidence.entries[outcome["case"]])
         found = effect(entry, choice)
         if found is None:
             continue
-        others = [effect(entry, other) for other in outcome["because"] if other != field_name]
+        all_others = outcome["because"] or _differing(evidence, outcome["optimizer"])
+        others = (effect(entry, other) for other in all_others if other != field_name)
         shown = Shown(
             entry=entry,
             case=runs.case_of(entry),
@@ -518,8 +556,9 @@ def _docstrings(path: Path) -> dict[str, str]:
         if not isinstance(node, ast.ClassDef):
             continue
         for item, after in zip(node.body, node.body[1:], strict=False):
-            named = isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
-            if named and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            if not isinstance(item, ast.AnnAssign) or not isinstance(item.target, ast.Name):
+                continue
+            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
                 found[item.target.id] = " ".join(str(after.value.value).split())
     return found
 
@@ -554,12 +593,22 @@ def _aligned(evidence: Evidence, choice: str, names: Sequence[str]) -> Align:
         and outcome["optimizer"] in names
         and recipe.problem in ("", outcome["problem"])
     ]
-    agree = [outcome["case"] for outcome in tried if outcome["verdict"] == OK]
+    agree = [outcome["case"] for outcome in tried if _agrees(evidence, outcome)]
     if tried and not agree:
         sets = ", ".join(recipe.sets)
         raise PitbError(f"{choice} is said to be aligned by {sets}, but no such case agrees")
     # A slice need not have the problem.
     return Align(recipe.how, recipe.how_zh, agree[0] if agree else "")
+
+
+def _agrees(evidence: Evidence, outcome: Mapping[str, Any]) -> bool:
+    """Whether the libraries agree on a case's parameters; states may be kept in another scale."""
+    if outcome["verdict"] == OK:
+        return True
+    steps = range(1, outcome["steps"] + 1)
+    rows = [evidence.rows.get((outcome["case"], step)) for step in steps]
+    found = [row["verdict"] for row in rows if row is not None]
+    return outcome["verdict"] == MISMATCH and bool(found) and set(found) == {OK}
 
 
 # Defaults
@@ -694,10 +743,10 @@ def one_sided_findings(evidence: Evidence, refusal: Refusal | None = None) -> It
                 found = groups.setdefault((side, option), {})
                 found.setdefault(entry["case"]["optimizer"], []).append((value, words, name))
     for (lacking, option), by_optimizer in groups.items():
-        found = _one_sided(lacking, option, by_optimizer)
+        finding = _one_sided(lacking, option, by_optimizer)
         if refusal is not None and lacking == "burn":
-            found = replace(found, meaning=f"{found.meaning}{_quoted(found, refusal)}")
-        yield found
+            finding = replace(finding, meaning=f"{finding.meaning}{_quoted(finding, refusal)}")
+        yield finding
 
 
 def _quoted(finding: Finding, refusal: Refusal) -> str:
@@ -767,10 +816,11 @@ def _shortest(name: str) -> tuple[int, str]:
 
 def schedule_rows(judged: Mapping[str, Any]) -> list[ScheduleRow]:
     """The rows of what judging the schedules left behind."""
-    return [
-        ScheduleRow(**{key: math.nan if value == "nan" else value for key, value in row.items()})
-        for row in judged["rows"]
-    ]
+    found = []
+    for row in judged["rows"]:
+        numbers = {key: float(row[key]) for key in ("worst", "needed", "largest")}
+        found.append(ScheduleRow(**{**row, **numbers}))
+    return found
 
 
 def schedule_findings(rows: Sequence[ScheduleRow]) -> Iterator[Finding]:
@@ -779,47 +829,45 @@ def schedule_findings(rows: Sequence[ScheduleRow]) -> Iterator[Finding]:
     Raises:
         PitbError: A schedule that differs has no declared place.
     """
-    steps = {case.name: case for case in CASES}
+    cases = {case.name: case for case in CASES}
     for row in rows:
-        if row.pair != "burn ~ pytorch":
+        if row.pair != "burn ~ pytorch" or row.relation not in (NOT_BOTH, BY_FORMULA):
             continue
-        case = steps[row.case]
-        common = {"optimizers": ("lr_scheduler",), "case": row.case, "meaning": row.explanation}
-        texts = {
-            side: json.dumps(node) if node is not None else "no"
-            for side, node in (("pytorch", case.pytorch), ("burn", case.burn))
-        }
+        case = cases[row.case]
+        finding = Finding(
+            id=slug("one-sided-schedule", case.name),
+            kind=ONE_SIDED,
+            optimizers=(SCHEDULE,),
+            option=case.name,
+            pytorch="no" if case.pytorch is None else json.dumps(case.pytorch),
+            burn="no" if case.burn is None else json.dumps(case.burn),
+            meaning=row.explanation,
+            case=case.name,
+        )
         if row.relation == NOT_BOTH:
-            yield Finding(
-                id=slug("one-sided-schedule", case.name),
-                kind=ONE_SIDED,
-                option=case.name,
-                pytorch_source=_schedule_places(case.pytorch, "pytorch"),
-                burn_source=_schedule_places(case.burn, "burn"),
-                **common,  # type: ignore[arg-type]
-                **texts,
-            )
-        elif row.relation == BY_FORMULA:
-            if case.name not in sources.SCHEDULER_SPOTS:
-                raise PitbError(f"no place is declared for the schedule {case.name}")
-            ours, theirs = sources.SCHEDULER_SPOTS[case.name]
-            found = reference_rates(case, "burn"), reference_rates(case, "pytorch")
-            assert found[0] is not None
-            assert found[1] is not None
-            pairs = list(zip(found[0].rates, found[1].rates, strict=True))
-            yield Finding(
-                id=slug("equation-schedule", case.name),
-                kind=EQUATION,
-                option=case.name,
-                sizes=tuple(
-                    _rate_size(*pairs[step - 1]) if step <= len(pairs) else Size() for step in STEPS
-                ),
-                step=next(k for k, (a, b) in enumerate(pairs, 1) if not math.isclose(a, b)),
-                pytorch_source=(sources.locate(ours, case.name),),
-                burn_source=(sources.locate(theirs, case.name),),
-                **common,  # type: ignore[arg-type]
-                **texts,
-            )
+            places = {
+                "pytorch_source": _schedule_places(case.pytorch, "pytorch"),
+                "burn_source": _schedule_places(case.burn, "burn"),
+            }
+            yield replace(finding, **places)
+            continue
+        if case.name not in sources.SCHEDULER_SPOTS:
+            raise PitbError(f"no place is declared for the schedule {case.name}")
+        ours, theirs = sources.SCHEDULER_SPOTS[case.name]
+        outcomes = [reference_rates(case, side) for side in ("burn", "pytorch")]
+        rates = [outcome.rates for outcome in outcomes if outcome is not None]
+        pairs = list(zip(*rates, strict=True))
+        yield replace(
+            finding,
+            id=slug("equation-schedule", case.name),
+            kind=EQUATION,
+            sizes=tuple(
+                _rate_size(*pairs[step - 1]) if step <= len(pairs) else Size() for step in STEPS
+            ),
+            step=next(k for k, (a, b) in enumerate(pairs, 1) if not math.isclose(a, b)),
+            pytorch_source=(sources.locate(ours, case.name),),
+            burn_source=(sources.locate(theirs, case.name),),
+        )
 
 
 def _schedule_places(node: Any, side: str) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ def _table(found: Sequence[Finding], language: str) -> list[str]:
                     code(finding.option),
                     code(finding.pytorch),
                     code(finding.burn),
-                    finding.case,
+                    f"{finding.case} ({finding.note})" if finding.note else finding.case,
                     *(shown(size, language) for size in finding.sizes),
                     _align(finding, language),
                     finding.align.case,
@@ -174,9 +174,7 @@ def code(text: str) -> str:
     return f"{fence}{text}{fence}" if text else ""
 
 
-def _detail(
-    finding: Finding, language: str, outputs: Mapping[str, str] | None
-) -> list[str]:
+def _detail(finding: Finding, language: str, outputs: Mapping[str, str] | None) -> list[str]:
     def item(key: str, text: str) -> str:
         return f"- {WORDS[key][language]}{COLONS[language]}{text}"
 
@@ -282,5 +280,3 @@ def write_pages(
     """Write ``findings.md`` and ``findings.zh.md``."""
     for language, suffix in LANGUAGES.items():
         write_text(folder / f"findings{suffix}.md", markdown(found, language, outputs))
-
-

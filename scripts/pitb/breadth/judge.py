@@ -122,14 +122,22 @@ class Pair:
         return Difference(name, i, float(a[i]), float(b[i]), float(distance[i]), scale)
 
     def missing(self, start: int) -> str | None:
-        """A parameter or loss that only one side has after step ``start``, in words."""
+        """A parameter or loss that only one side has after step ``start``, or that has another
+        size there, in words.
+        """
+        if not any(key[1] == "param" for key in self.entries_a):
+            return f"{self.a.run} has no parameter at all"
         for mine, other, run in (
             (self.entries_a, self.entries_b, self.b),
             (self.entries_b, self.entries_a, self.a),
         ):
             for key, entry in mine.items():
-                if key[0] > start and key[1] in ("param", "loss") and key not in other:
+                if key[0] <= start or key[1] not in ("param", "loss"):
+                    continue
+                if key not in other:
                     return f"{run.run} has no {entry.where}"
+                if other[key].count != entry.count:
+                    return f"{run.run} has {entry.where} with {other[key].count} values"
         return None
 
 
@@ -138,7 +146,8 @@ def response(run: Any, base: Trace, law: laws.Law) -> list[float]:
     found = [0.0] * (run.steps + 1)
     others = [replace(run, nudge=law.nudge, phase=7 * i, states=False) for i in range(law.nudges)]
     if law.narrow:
-        others.append(replace(run, dtype="float32", states=False))
+        narrow = replace(run, dtype="float32", states=False)
+        others += [narrow, *(replace(other, dtype="float32") for other in others)]
     for other in others:
         pair = Pair(train(other), base)
         for step in range(run.steps + 1):
@@ -146,6 +155,11 @@ def response(run: Any, base: Trace, law: laws.Law) -> list[float]:
             if worst is not None:
                 found[step] = max(found[step], worst.relative)
     return found
+
+
+def last_step(found: Trace) -> int:
+    """The last step of which there are parameters; -1 where there are none."""
+    return max((entry.step for entry in found.entries if entry.quantity == "param"), default=-1)
 
 
 def first_nonfinite(found: Trace) -> int:
@@ -274,16 +288,15 @@ def judge(
 ) -> Outcome:
     """Compare two traces at the reported steps, by a law."""
     outcome = Outcome(case, pair, OK, nonfinite=(first_nonfinite(a), first_nonfinite(b)))
-    errors = [found.error for found in (a, b)]
-    if any(errors):
-        agree = all(errors)
-        outcome.verdict = OK if agree else ERROR
-        outcome.reason = "; ".join(
-            f"{found.run}: {found.error}" for found in (a, b) if found.error is not None
-        )
+    errors = [found.error is not None for found in (a, b)]
+    outcome.reason = "; ".join(
+        f"{found.run}: {found.error}" for found in (a, b) if found.error is not None
+    )
+    if any(errors) and (not all(errors) or last_step(a) != last_step(b)):
+        outcome.verdict = ERROR
         return outcome
     both = Pair(a, b)
-    missing = both.missing(case.resume_step)
+    missing = both.missing(case.resume_step) if not any(errors) else None
     if missing is not None:
         outcome.verdict, outcome.reason = ERROR, missing
         return outcome

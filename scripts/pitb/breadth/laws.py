@@ -92,7 +92,7 @@ _F32_BRANCHES = replace(
     _F32_SENSITIVE,
     name="float32-branches",
     reason=_BRANCHES,
-    nudges=8,
+    nudges=5,
     sensitivity=60.0,
     narrow=True,
 )

@@ -181,6 +181,8 @@ class Hunt:
         for side in SIDES:
             able = [entry for entry in entries if IMPOSSIBLE not in entry[side]]
             able = [e for e in able if self.judge.follows(runs.case_of(e).name, side)]
+            if not able:
+                continue  # nothing follows, which is complained of already
             eq = runs.equations_of(runs.case_of(able[0]), side)
             read: set[str] = set()
             for entry in able:

@@ -1,13 +1,13 @@
 """The two programs of a reproduction: a Rust ``main`` that needs burn alone, a Python script that
 needs PyTorch (or timm) alone.
 
-Both print a line for each update and tensor, ``step 1 fc.bias: 9.1e-01 ...``. Where a program fails,
-it does so in its library's own way.
+Both print a line for each update and tensor, ``step 1 fc.bias: 9.1e-01 ...``. Where a program
+fails, it does so in its library's own way.
 """
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,8 @@ from pitb.breadth.code import arguments, number, python_number, uses
 from pitb.errors import PitbError
 
 Values = Sequence[float]
+VECTORS = ("rosenbrock", "quadratic", "gap")
+"""Models whose one parameter is a vector ``x``."""
 RUST_DTYPES = {"float32": "F32", "float64": "F64"}
 DIGITS = {"float32": 8, "float64": 16}
 """After the point, so that the number is known to its last bit."""
@@ -72,7 +74,9 @@ class Setup:
     """Of a model."""
     labels: Sequence[int] = ()
     model: str = ""
-    """mlp, tied, quadratic or rosenbrock; empty where gradients are given."""
+    """mlp, tied, quadratic, rosenbrock or gap; empty where gradients are given."""
+    counted: bool = False
+    """Whether the evaluations of the loss are printed, too."""
     printed: tuple[str, ...] = ()
     """The parameters that are printed; all where it is empty."""
 
@@ -92,10 +96,6 @@ def python_values(values: Values) -> str:
     return f"[{', '.join(map(python_number, values))}]"
 
 
-def _lines(*parts: str) -> str:
-    return "\n".join(part for part in parts if part is not None)
-
-
 def _indented(text: str, levels: int = 1) -> str:
     return textwrap.indent(text, "    " * levels)
 
@@ -109,7 +109,7 @@ def _head(about: str, mark: str) -> str:
 
 
 def _rust_uses(*texts: str) -> str:
-    text = "\n".join(texts)
+    text = re.sub(r"//.*", "", "\n".join(texts))
     found = set(uses(text))
     known = {
         "burn::module": ("Module", "Param"),
@@ -286,9 +286,7 @@ fn main() {{
     }}
 }}
 """
-    program = _rust_program(setup.about, _rust_tensor(setup.dtype), _rust_show(setup.dtype), main)
-    changed = (setup.late and setup.own_clip) or setup.resume_after
-    return program if changed else program
+    return _rust_program(setup.about, _rust_tensor(setup.dtype), _rust_show(setup.dtype), main)
 
 
 def _rust_resume(setup: Setup) -> str:
@@ -334,7 +332,7 @@ def _rust_network(setup: Setup) -> str:
     """A model, whose gradients are those of its loss."""
     by_name = {item.name: item for item in setup.parameters}
     lbfgs = setup.config.startswith("LBFGS")
-    vector = setup.model in ("rosenbrock", "quadratic")
+    vector = setup.model in VECTORS
 
     def parameter(name: str) -> str:
         item = by_name[name]
@@ -348,13 +346,15 @@ def _rust_network(setup: Setup) -> str:
         structure = "#[derive(Module, Debug)]\nstruct Model {\n    x: Param<Tensor<1>>,\n}\n"
         model = f"Model {{ x: {parameter('x')} }}"
     else:
-        structure = "#[derive(Module, Debug)]\nstruct Model {\n    fc1: Linear,\n    fc2: Linear,\n}\n"
+        extra = _extra_layers(setup)
+        fields = "".join(f"    {name}: Linear,\n" for name in ("fc1", "fc2", *extra))
+        structure = f"#[derive(Module, Debug)]\nstruct Model {{\n{fields}}}\n"
         second = "weight.clone()" if setup.model == "tied" else parameter("fc2.weight")
         model = f"""{{
         let weight = {parameter("fc1.weight")};
         let fc2 = Linear {{ weight: {second}, bias: Some({parameter("fc2.bias")}) }};
         let fc1 = Linear {{ weight, bias: Some({parameter("fc1.bias")}) }};
-        Model {{ fc1, fc2 }}
+{_rust_extra(extra, parameter)}        Model {{ {", ".join(("fc1", "fc2", *extra))} }}
     }}"""
     loss = f"""\
 impl Model {{
@@ -367,9 +367,14 @@ impl Model {{
     step = f"""\
         let grads = GradientsParams::from_grads(model.loss().backward(), &model);
         model = optimizer.step({number(setup.lr, 0.0)}, model, grads);"""
+    count, counter = "", ""
+    if setup.counted:
+        count = "\n            evaluations += 1;"
+        counter = "    let mut evaluations = 0;\n"
+        shown += '\nprintln!("step {step} evaluations: {evaluations}");'
     if lbfgs:
         step = f"""\
-        let closure = |model: Model| {{
+        let closure = |model: Model| {{{count}
             let loss = model.loss();
             let value = loss.clone().into_scalar::<f64>();
             (value, GradientsParams::from_grads(loss.backward(), &model))
@@ -380,7 +385,7 @@ fn main() {{
     let device = Device::flex().autodiff();
     let mut model = {model};
     let mut optimizer = {setup.config}.init();
-    for step in 1..={setup.steps} {{
+{counter}    for step in 1..={setup.steps} {{
 {step}
 {_indented(shown, 2)}{_rust_resume(setup)}
     }}
@@ -388,6 +393,21 @@ fn main() {{
 """
     items = (structure, loss, _rust_tensor(setup.dtype), _rust_show(setup.dtype), main)
     return _rust_program(setup.about, *items)
+
+
+def _extra_layers(setup: Setup) -> list[str]:
+    """The layers that the forward pass never calls."""
+    layers = dict.fromkeys(item.name.rpartition(".")[0] for item in setup.parameters)
+    return [name for name in layers if name not in ("fc1", "fc2")]
+
+
+def _rust_extra(layers: Sequence[str], parameter: Callable[[str], str]) -> str:
+    return "".join(
+        f"        // The forward pass never calls it.\n"
+        f"        let {name} = Linear {{ weight: {parameter(f'{name}.weight')}, "
+        f"bias: Some({parameter(f'{name}.bias')}) }};\n"
+        for name in layers
+    )
 
 
 def _rust_loss(setup: Setup) -> str:
@@ -399,6 +419,17 @@ let here = x.clone().narrow(0, 0, {n - 1});
 let valley = x.narrow(0, 1, {n - 1}) - here.clone().square();
 let away = here.neg().add_scalar(1.0);
 (valley.square().mul_scalar(100.0) + away.square()).sum()"""
+    if setup.model == "gap":
+        return """\
+let x = self.x.val();
+let at = x.clone().into_scalar::<f64>();
+if at > 5.0 {
+    x.mul_scalar(0.25).add_scalar(-1.0).sum()
+} else if at > 1.5 {
+    x.mul_scalar(f64::NAN).sum()
+} else {
+    (x.clone().square() - x.mul_scalar(2.0)).sum()
+}"""
     by_name = {item.name: item for item in setup.inputs}
     given = "let device = Device::flex().autodiff();"
     if setup.model == "quadratic":
@@ -527,17 +558,18 @@ def _python_network(setup: Setup) -> str:
     by_name = {item.name: item for item in setup.parameters}
     inputs = {item.name: item for item in setup.inputs}
     dtype = setup.dtype
-    if setup.model in ("rosenbrock", "quadratic"):
+    if setup.model in VECTORS:
         made = f"x = torch.nn.Parameter({_python_tensor(by_name['x'], dtype)})\n"
         parameters, shown = "[x]", {"x": "x"}
     else:
         made = ""
         order = ["fc1.weight", "fc1.bias", *(["fc2.weight"] if setup.model == "mlp" else [])]
-        for name in (*order, "fc2.bias"):
+        extra = [f"{name}.{kind}" for name in _extra_layers(setup) for kind in ("weight", "bias")]
+        for name in (*order, "fc2.bias", *extra):
             item = by_name[name]
             off = "" if item.trained else ", requires_grad=False"
             made += f"{item.identifier} = torch.nn.Parameter({_python_tensor(item, dtype)}{off})\n"
-        names = [by_name[name].identifier for name in (*order, "fc2.bias")]
+        names = [by_name[name].identifier for name in (*order, "fc2.bias", *extra)]
         if setup.model == "tied":
             made += "fc2_weight = fc1_weight\n"
         made += f"parameters = [{', '.join(names)}]\n"
@@ -547,8 +579,18 @@ def _python_network(setup: Setup) -> str:
     valley, away = x[1:] - x[:-1] ** 2, 1 - x[:-1]
     return (100 * valley**2 + away**2).sum()
 """
+    elif setup.model == "gap":
+        loss = """\
+    if x.item() > 5:
+        return (0.25 * x - 1).sum()
+    if x.item() > 1.5:
+        return (float("nan") * x).sum()
+    return (x**2 - 2 * x).sum()
+"""
     elif setup.model == "quadratic":
-        made += f"A = {_python_tensor(inputs['A'], dtype)}\nb = {_python_tensor(inputs['b'], dtype)}\n"
+        made += (
+            f"A = {_python_tensor(inputs['A'], dtype)}\nb = {_python_tensor(inputs['b'], dtype)}\n"
+        )
         loss = "    return 0.5 * (x @ (A @ x)) - b @ x\n"
     else:
         made += f"inputs = {_python_tensor(inputs['x'], dtype)}\n"
@@ -558,10 +600,12 @@ def _python_network(setup: Setup) -> str:
     logits = torch.nn.functional.linear(hidden, fc2_weight, fc2_bias)
     return torch.nn.functional.cross_entropy(logits, labels)
 """
-    closure = """
+    count = "    global evaluations\n    evaluations += 1\n" if setup.counted else ""
+    made += "evaluations = 0\n" if setup.counted else ""
+    closure = f"""
 
 def closure():
-    optimizer.zero_grad()
+{count}    optimizer.zero_grad()
     value = loss()
     value.backward()
     return value
@@ -570,6 +614,8 @@ def closure():
         f'    print(f"step {{step}} {name}: {{show({variable})}}")\n'
         for name, variable in shown.items()
     )
+    if setup.counted:
+        prints += '    print(f"step {step} evaluations: {evaluations}")\n'
     return f"""\
 {made}
 

@@ -84,7 +84,7 @@ def relations(outcomes: Sequence[Record]) -> Iterator[Record]:
                 because.update(reasons)
         if counts[IMPOSSIBLE]:
             relation = ONE_SIDED
-            because.update([next(m["reason"] for m in members if m["verdict"] == IMPOSSIBLE)])
+            because = Counter([next(m["reason"] for m in members if m["verdict"] == IMPOSSIBLE)])
         elif not kinds:
             relation = SAME
         else:

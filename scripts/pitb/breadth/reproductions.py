@@ -8,7 +8,9 @@ predicts for its library, and the two differ.
 
 import json
 import math
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -25,6 +27,7 @@ from pitb.breadth.code import burn_config, uses
 from pitb.breadth.defaults import differences
 from pitb.breadth.findings import (
     EQUATION,
+    SCHEDULE,
     Evidence,
     Finding,
     aligned_runs,
@@ -35,6 +38,8 @@ from pitb.breadth.programs import Array, Setup
 from pitb.errors import PitbError
 from pitb.files import read_json, write_json, write_text
 from pitb.problems import Problem, is_linear, problem
+from pitb.reference import lbfgs
+from pitb.reference.descriptions import describe
 from pitb.reference.training import train
 from pitb.registry import by_pytorch_name
 from pitb.schedulers import reference_rates
@@ -51,6 +56,32 @@ ALIGNED = "aligned-defaults"
 """The program that writes out every default as the findings say."""
 LIMIT = 120
 """Seconds that a program may take."""
+
+
+@dataclass(frozen=True)
+class Special:
+    """A run outside the breadth, for a choice that none of its runs can show."""
+
+    model: str
+    start: tuple[float, ...]
+    lr: float
+    options: Mapping[str, Any]
+    """By PyTorch's names."""
+    counted: bool = False
+
+
+_WOLFE = {"line_search_fn": "strong_wolfe"}
+SPECIAL: Mapping[str, Special] = {
+    "lbfgs.last_evaluation": Special(
+        "rosenbrock", (-1.2, 1.0), 0.1, {"max_iter": 2, "max_eval": 9}, True
+    ),
+    # The step overflows the loss.
+    "lbfgs.nan_in_min_max": Special("rosenbrock", (-1.2, 1.0), 1e60, {**_WOLFE, "max_eval": 200}),
+    "lbfgs.negative_max_ls": Special("rosenbrock", (-1.2, 1.0), 1.0, {**_WOLFE, "max_eval": 0}),
+    # A step to 6 is too far, and the cubic then leads into the gap.
+    "lbfgs.nan_loss": Special("gap", (0.0,), 6.0, {**_WOLFE, "max_iter": 3, "max_eval": 9}),
+}
+"""By choice; L-BFGS in float64, one update."""
 
 Prediction = dict[str, list[float]]
 """By ``1 fc.bias``: the values after an update."""
@@ -102,6 +133,8 @@ def write(found: Sequence[Finding], evidence: Evidence, folder: Path) -> None:
     """Write ``<id>/main.rs`` and ``main.py`` of every difference in an equation that a run shows,
     what they must print, and a program that has all defaults aligned.
     """
+    if folder.exists():
+        shutil.rmtree(folder)  # what a finding of another time has left there
     expected = {}
     for finding in found:
         made = make(finding, evidence)
@@ -120,9 +153,11 @@ def make(finding: Finding, evidence: Evidence) -> Reproduction | None:
     Raises:
         PitbError: There is no program for that run.
     """
+    if finding.kind == EQUATION and not finding.case and finding.option in SPECIAL:
+        return _special(finding, SPECIAL[finding.option], evidence)
     if finding.kind != EQUATION or not finding.case:
         return None
-    if finding.optimizers == ("lr_scheduler",):
+    if finding.optimizers == (SCHEDULE,):
         return _schedule(finding)
     entry = dict(evidence.entries[finding.case])
     case = runs.case_of(entry)
@@ -131,6 +166,58 @@ def make(finding: Finding, evidence: Evidence) -> Reproduction | None:
     traces = {"burn": train(burn_run), "pytorch": train(runs.reference_run(entry, "pytorch"))}
     setup, expected = _setup(finding, entry, case, traces, evidence)
     return Reproduction(finding.id, programs.rust(setup), programs.python(setup), expected)
+
+
+def _special(finding: Finding, of: Special, evidence: Evidence) -> Reproduction:
+    optimizer = by_pytorch_name("LBFGS")
+    options = optimizer.to_burn({**optimizer.resolved(dict(of.options)), "maximize": False})
+    setup = Setup(
+        about=f"{finding.id}: {finding.meaning}",
+        dtype="float64",
+        lr=of.lr,
+        config=burn_config(optimizer, options, evidence.burn),
+        optimizer="torch.optim.LBFGS",
+        options=of.options,
+        parameters=(Array("x", (len(of.start),), of.start),),
+        steps=1,
+        model=of.model,
+        counted=of.counted,
+    )
+    predictions: dict[str, Prediction] = {}
+    fails = ""
+    for side in SIDES:
+        try:
+            predictions[side] = _minimized(of, describe(side, "LBFGS").lbfgs)
+        except ValueError:
+            fails = side
+    if fails:
+        predictions = {side: {} for side in SIDES}
+    tolerance = dict.fromkeys((*SIDES, "apart"), 1e-9)
+    expected = Expected(predictions["pytorch"], predictions["burn"], tolerance, fails)
+    return Reproduction(finding.id, programs.rust(setup), programs.python(setup), expected)
+
+
+def _minimized(of: Special, choices: lbfgs.Choices) -> Prediction:
+    """Where the reference's first update leads, as `parse` reads it."""
+    evaluations = 0
+
+    def evaluate(x: Any) -> tuple[float, Any]:
+        nonlocal evaluations
+        evaluations += 1
+        if of.model == "gap":
+            a, b, c = (0, 0.25, -1) if x[0] > 5 else (math.nan,) * 3 if x[0] > 1.5 else (1, -2, 0)
+            return a * x[0] ** 2 + b * x[0] + c, 2 * a * x + b
+        valley, away = x[1:] - x[:-1] ** 2, 1 - x[:-1]
+        gradient = np.zeros_like(x)
+        gradient[1:] += 200 * valley
+        gradient[:-1] += -400 * valley * x[:-1] - 2 * away
+        return float((100 * valley**2 + away**2).sum()), gradient
+
+    with np.errstate(all="ignore"):
+        start = np.array(of.start)
+        x = lbfgs.step(start, evaluate, {}, lr=of.lr, choices=choices, **of.options)
+    found = {"1 x": [float(value) for value in x]}
+    return {**found, "1 evaluations": [float(evaluations)]} if of.counted else found
 
 
 def _check_plain(case: Case) -> None:
@@ -194,7 +281,7 @@ def _given(
     gradients: dict[str, list[list[float] | None]] = {}
     for name in names:
         entries = [found.get((step, kind, name)) for step in range(1, steps + 1)]
-        gradients[name] = [None if e is None else trace.of(e).tolist() for e in entries]
+        gradients[name] = [None if e is None else _short(trace.of(e), case.dtype) for e in entries]
     state = ("", "")
     if finding.quantity != "param":
         named = finding.quantity.partition(" ")[0].removeprefix("state.")
@@ -208,22 +295,28 @@ def _given(
     }
 
 
+def _short(values: Iterable[float], dtype: str) -> list[float]:
+    """The shortest decimals that are these numbers in the run's dtype."""
+    if dtype == "float64":
+        return list(values)
+    return [float(str(np.float32(x))) for x in values]
+
+
 def _array(of: Problem, name: str, case: Case, turn: bool = False) -> Array:
     value = of.parameters[name]
     # What an optimizer does depends on how a matrix is stored for Muon alone.
     turned = value.ndim == 2 and is_linear(name) and (turn or case.optimizer == "Muon")
-    return Array(
-        name, value.shape, value.reshape(-1).tolist(), turned, trained=name not in case.frozen
-    )
+    values = _short(value.reshape(-1), case.dtype)
+    return Array(name, value.shape, values, turned, trained=name not in case.frozen)
 
 
 def _network(setup: Setup, case: Case, of: Problem, names: Sequence[str]) -> Setup:
-    if of.model not in ("mlp", "tied", "quadratic", "rosenbrock") or "unused.bias" in of.parameters:
+    if of.model not in ("mlp", "tied", "quadratic", "rosenbrock"):
         raise PitbError(f"no reproduction is made of the model of {case.name}")
     if case.clip or case.burn_clip:
         raise PitbError(f"{case.name} clips, which no reproduction of a model does")
     inputs = tuple(
-        Array(name, value.shape, value.reshape(-1).tolist())
+        Array(name, value.shape, _short(value.reshape(-1), case.dtype))
         for name, value in of.inputs.items()
         if value.dtype != np.int64
     )
@@ -250,7 +343,8 @@ def _names(
     trained = [name for name in of.parameters if name not in case.frozen]
     by_size = sorted(trained, key=lambda name: of.parameters[name].size)
     if finding.step == 0:
-        return by_size[:1]
+        found = traces["burn"].by_key()
+        return [name for name in by_size if (1, "grad", name) in found][:1]
     apart = {name: _apart(traces, finding.step, name) for name in by_size}
     most = max(apart.values())
     # The smallest tensor that shows much of the difference.
@@ -326,7 +420,11 @@ def _schedule(finding: Finding) -> Reproduction:
         finding.id,
         programs.rust_schedule(about, case.burn, finding.step),
         programs.python_schedule(about, case.pytorch, case.base[case.group], finding.step),
-        Expected(**predictions, tolerance=dict.fromkeys((*SIDES, "apart"), 1e-12)),
+        Expected(
+            predictions["pytorch"],
+            predictions["burn"],
+            dict.fromkeys((*SIDES, "apart"), 1e-12),
+        ),
     )
 
 
@@ -353,7 +451,7 @@ def _plain(expected: Expected) -> dict[str, Any]:
 
 def _from_plain(value: Mapping[str, Any]) -> Expected:
     found = {side: {k: [float(x) for x in v] for k, v in value[side].items()} for side in SIDES}
-    return Expected(**found, tolerance=value["tolerance"], fails=value["fails"])
+    return Expected(found["pytorch"], found["burn"], value["tolerance"], value["fails"])
 
 
 # Building and running them
@@ -420,7 +518,9 @@ def build(folder: Path, root: Path, target: Path, ids: Sequence[str]) -> None:
     print(f"compiled: {', '.join(dict.fromkeys(compiled)) or 'nothing'}")
     if ended.returncode:
         errors = re.findall(r"^error.*(?:\n.*){0,6}", ended.stderr, re.MULTILINE)
-        raise PitbError(f"a reproduction does not compile: {' '.join(' '.join(errors[:1]).split())}")
+        raise PitbError(
+            f"a reproduction does not compile: {' '.join(' '.join(errors[:1]).split())}"
+        )
     built_again = [name for name in compiled if name.startswith("burn")]
     if built_again:
         print(f"note: burn was built again ({', '.join(built_again)}); the features differ")
@@ -430,7 +530,12 @@ def run(command: Sequence[str]) -> Ran:
     """Run a program."""
     try:
         ended = subprocess.run(
-            list(command), capture_output=True, encoding="utf-8", check=False, timeout=LIMIT
+            list(command),
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=LIMIT,
+            env={**os.environ, "RUST_BACKTRACE": "0"},
         )
     except subprocess.TimeoutExpired:
         return Ran("", 1, f"takes longer than {LIMIT} s")
@@ -442,22 +547,47 @@ def _last_words(lines: Sequence[str]) -> str:
     """What a panic or an exception says."""
     panics = [i for i, text in enumerate(lines) if "panicked at" in text]
     if panics:
-        return " ".join(lines[panics[0] + 1 : panics[0] + 2])
+        words = " ".join(lines[panics[0] + 1 :]).partition("note: run with")[0]
+        return " ".join(words.split())[:300]
     return lines[-1] if lines else ""
 
 
 def run_all(folder: Path, target: Path, ids: Sequence[str]) -> dict[str, dict[str, Ran]]:
     """Run both programs of every reproduction, and quote them in ``<id>/output.txt``."""
+    scripts = run_scripts([folder / name / FILES["pytorch"] for name in ids])
     results = {}
-    for name in ids:
-        commands = {
-            "pytorch": [sys.executable, str(folder / name / FILES["pytorch"])],
-            "burn": [str(target / "release" / program_name(name))],
-        }
-        results[name] = {side: run(command) for side, command in commands.items()}
+    for name, script in zip(ids, scripts, strict=True):
+        program = run([str(target / "release" / program_name(name))])
+        results[name] = {"pytorch": script, "burn": program}
         quoted = "\n".join(f"{FILES[side]}\n{ran.shown}" for side, ran in results[name].items())
         write_text(folder / name / "output.txt", quoted)
     return results
+
+
+_RUN_SCRIPTS = """
+import contextlib, io, json, runpy, sys
+for path in sys.argv[1:]:
+    output, error = io.StringIO(), ""
+    with contextlib.redirect_stdout(output):
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {failure}"
+    print(json.dumps([output.getvalue(), error]), flush=True)
+"""
+
+
+def run_scripts(paths: Sequence[Path]) -> list[Ran]:
+    """Run Python scripts, each as a main module, in one process: importing PyTorch takes seconds.
+
+    Raises:
+        PitbError: The process ended before all of them did.
+    """
+    ended = run([sys.executable, "-c", _RUN_SCRIPTS, *map(str, paths)])
+    found = [json.loads(text) for text in ended.output.splitlines()]
+    if ended.code or len(found) != len(paths):
+        raise PitbError(f"the scripts of the reproductions end early: {ended.error}")
+    return [Ran(output, int(bool(error)), error) for output, error in found]
 
 
 def reproduce(folder: Path, root: Path, target: Path) -> dict[str, dict[str, str]]:
@@ -475,7 +605,9 @@ def reproduce(folder: Path, root: Path, target: Path) -> dict[str, dict[str, str
     if aligned.code:
         raise PitbError(f"the aligned defaults cannot be had: {aligned.error}")
     results = run_all(folder, target, list(expected))
-    wrong = [f"{name}: {text}" for name in expected for text in check(expected[name], results[name])]
+    wrong = [
+        f"{name}: {text}" for name in expected for text in check(expected[name], results[name])
+    ]
     if wrong:
         raise PitbError(f"{len(wrong)} reproductions do not show it: {' | '.join(wrong)}")
     return {name: {side: ran.shown for side, ran in by.items()} for name, by in results.items()}

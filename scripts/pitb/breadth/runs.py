@@ -14,7 +14,7 @@ from pitb.reference.training import Group, Run
 def case_of(entry: dict[str, Any]) -> Case:
     """The case of an entry of a plan."""
     fields = entry["case"]
-    tuples = {name: tuple(fields[name]) for name in ("frozen", "groups")}
+    tuples = {name: tuple(fields[name]) for name in ("frozen", "groups", "left")}
     return Case(**{**fields, **tuples})
 
 

@@ -363,7 +363,9 @@ def _step_lbfgs(training: _Training, step: int) -> None:
         if run.clip is not None:
             gradients, _ = clipping.clip(gradients, run.clip, run.equations)
         first = False
-        if group.equations.flat_gradient == "left-out" and len(gradients) < len(names):
+        # It is where a step is taken that they do not fit.
+        fits = len(gradients) == len(names) or training.evaluations == before + 1
+        if group.equations.flat_gradient == "left-out" and not fits:
             absent = ", ".join(name for name in names if name not in gradients)
             raise ValueError(f"the flat gradient lacks {absent} and does not fit the parameters")
         sign = -1.0 if group.options.get("maximize", False) else 1.0
