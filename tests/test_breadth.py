@@ -410,6 +410,7 @@ def record(pair="pytorch--burn", verdict=OK, **changes):
         "suite": "options",
         "optimizer": "SGD",
         "set": "plain",
+        "problem": "a1",
         "pair": pair,
         "verdict": verdict,
         "reason": "",
@@ -472,6 +473,17 @@ def test_how_an_option_set_relates(members, relation, because):
         assert "cannot do maximize=True" in found["because"]
     counts = [found[verdict] for verdict in report.VERDICTS]
     assert sum(counts) == len(members)
+
+
+@pytest.mark.parametrize(
+    ("problems", "where"),
+    [(["inf"], report.EXTREMES), (["inf", "scale-1e30"], report.EXTREMES), (["inf", "a1"], "")],
+)
+def test_a_difference_at_extremes_only_is_called_so(problems, where):
+    apart = {"verdict": MISMATCH, "explanation": "formula", "because": ["interpolation"]}
+    members = [record(problem=name, **apart) for name in problems]
+    (found,) = report.relations([*members, record()])
+    assert (found["relation"], found["where"]) == (report.BY_FORMULA, where)
 
 
 def test_option_sets_are_apart_by_optimizer_suite_and_name():

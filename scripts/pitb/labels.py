@@ -82,7 +82,8 @@ COLONS: Text = _both(": ", "：")
 """Between a name and its value."""
 
 COLUMNS: dict[str, Text] = {
-    "error": _both("no table", "没有表"),
+    "no table": _both("no table", "没有表"),
+    "error": _both("error", "出错"),
     "len": _both("len", "len"),
     "row": _both("item", "项"),
     "column": _both("figure", "数值名"),
@@ -180,9 +181,11 @@ SHEETS: dict[str, tuple[Text, Text]] = {
         _both(
             "Both sides configured alike, on every problem and in both precisions. `because` names "
             "the choices of equation (or the defaults) that make the difference, with the number "
-            "of cases; the columns behind it count the cases by verdict.",
+            "of cases; `where` says so if they differ only where gradients are not finite or their "
+            "squares leave the range of float32; the columns behind it count the cases by verdict.",
             "两边配置相同，在每个问题上、以两种精度各跑一遍。"
-            "“原因”列出造成差别的公式选择（或默认值）及用例数；其后各列按结论计数。",
+            "“原因”列出造成差别的公式选择（或默认值）及用例数；“何处”指出是否只在梯度非有限、"
+            "或平方超出 float32 范围时才不同；其后各列按结论计数。",
         ),
     ),
     "floor": (
@@ -249,6 +252,7 @@ COLUMNS |= {
     "set": _both("options", "选项"),
     "relation": _both("relation", "关系"),
     "because": _both("because", "原因"),
+    "where": _both("where", "何处"),
     "OK": _both("OK", "OK"),
     "MISMATCH": _both("MISMATCH", "MISMATCH"),
     "impossible": _both("impossible", "不可能"),

@@ -43,6 +43,12 @@ class Problem:
     """Second names of tensors: (second name, first name)."""
 
     @property
+    def extreme(self) -> bool:
+        """Whether its gradients are not finite, or their squares leave the range of float32."""
+        finite = all(np.isfinite(g).all() for step in self.gradients for g in step.values())
+        return self.overflows or not finite
+
+    @property
     def matrices(self) -> list[str]:
         """The names of the parameters that are matrices."""
         return [name for name, value in self.parameters.items() if value.ndim == 2]

@@ -89,7 +89,7 @@ def markdown(table: Table, language: str) -> str:
     """The table as Markdown with headings in ``language``, ``en`` or ``zh``."""
     lines = [f"# {TITLES[table.name][language]}", ""]
     if table.error is not None:
-        return "\n".join([*lines, f"{label('error', language)}: {table.error}", ""])
+        return "\n".join([*lines, f"{label('no table', language)}: {table.error}", ""])
     note = NOTES.get(table.name)
     if note:
         lines += [note[language], ""]

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pitb.breadth.findings import (
+from pitb.breadth.finding import (
     DEFAULT,
     EQUATION,
     FAILS,

@@ -17,11 +17,14 @@ from pitb.breadth.phases import IMPOSSIBLE
 from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
 from pitb.files import read_json
+from pitb.problems import problem
 
 Record = dict[str, Any]
 VERDICTS = (OK, MISMATCH, ERROR, IMPOSSIBLE)
 SAME, BY_DEFAULT, BY_FORMULA = "same", "different by default", "different by formula"
 ONE_SIDED = "not to be had on the other side"
+EXTREMES, ORDINARY = "only at extremes", "on ordinary gradients"
+"""Where gradients are not finite or their squares leave the range of float32, and elsewhere."""
 ABOUT_MODULES = frozenset({"tied"})
 """Choices that are no optimizer's: findings of their own, which tell nothing of an option."""
 
@@ -76,12 +79,13 @@ def relations(outcomes: Sequence[Record]) -> Iterator[Record]:
     for (optimizer, suite, name), members in groups.items():
         counts = Counter(member["verdict"] for member in members)
         because: Counter[str] = Counter()
-        kinds = set()
+        kinds, places = set(), set()
         for member in members:
             reasons = [name for name in member["because"] if name not in ABOUT_MODULES]
             if member["verdict"] in (MISMATCH, ERROR) and (reasons or not member["because"]):
                 kinds.add(member["explanation"])
                 because.update(reasons)
+                places.add(EXTREMES if problem(member["problem"]).extreme else ORDINARY)
         if counts[IMPOSSIBLE]:
             relation = ONE_SIDED
             because = Counter([next(m["reason"] for m in members if m["verdict"] == IMPOSSIBLE)])
@@ -97,6 +101,7 @@ def relations(outcomes: Sequence[Record]) -> Iterator[Record]:
             "because": "; ".join(
                 text if counts[IMPOSSIBLE] else f"{text} ({n})" for text, n in because.most_common()
             ),
+            "where": EXTREMES if places == {EXTREMES} else "",
             **{verdict: counts[verdict] for verdict in VERDICTS},
         }
 

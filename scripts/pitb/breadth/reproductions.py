@@ -24,15 +24,10 @@ import numpy as np
 from pitb.breadth import programs, runs
 from pitb.breadth.cases import Case
 from pitb.breadth.code import burn_config, uses
+from pitb.breadth.default_findings import default_code
 from pitb.breadth.defaults import differences
-from pitb.breadth.findings import (
-    EQUATION,
-    SCHEDULE,
-    Evidence,
-    Finding,
-    aligned_runs,
-    default_code,
-)
+from pitb.breadth.equation_findings import aligned_runs
+from pitb.breadth.finding import EQUATION, SCHEDULE, Evidence, Finding
 from pitb.breadth.laws import law
 from pitb.breadth.programs import Array, Setup
 from pitb.errors import PitbError
@@ -457,7 +452,7 @@ def _from_plain(value: Mapping[str, Any]) -> Expected:
 # Building and running them
 
 
-def manifest(root: Path, ids: Sequence[str]) -> str:
+def manifest(folder: Path, root: Path, ids: Sequence[str]) -> str:
     """The manifest of one package with a program for each reproduction.
 
     It has the dependencies of the project's workspace, all of them: with fewer, cargo would choose
@@ -479,13 +474,20 @@ def manifest(root: Path, ids: Sequence[str]) -> str:
     # Quick to build; burn itself is as the project has it.
     lines += ["", f"[profile.release.package.{PACKAGE}]", "opt-level = 0", "debug = false"]
     for name in ids:
-        lines += ["", "[[bin]]", f'name = "{program_name(name)}"', f'path = "{name}/main.rs"']
+        lines += [
+            "",
+            "[[bin]]",
+            f'name = "{program_name(folder, name)}"',
+            f'path = "{name}/main.rs"',
+        ]
     return "\n".join(lines) + "\n"
 
 
-def program_name(name: str) -> str:
-    """Of the program of a finding; no program of the project is called so."""
-    return f"reproduce-{name}"
+def program_name(folder: Path, name: str) -> str:
+    """Of the program of a finding. Nothing else in the project's folder of programs has it: it says
+    which scope it is of.
+    """
+    return f"{folder.absolute().parent.name}-{name}"
 
 
 def _is_path(value: Any) -> bool:
@@ -506,7 +508,7 @@ def build(folder: Path, root: Path, target: Path, ids: Sequence[str]) -> None:
     Raises:
         PitbError: One does not compile, or cargo is not there.
     """
-    write_text(folder / "Cargo.toml", manifest(root, ids))
+    write_text(folder / "Cargo.toml", manifest(folder, root, ids))
     write_text(folder / "Cargo.lock", (root / "Cargo.lock").read_text(encoding="utf-8"))
     command = ["cargo", "build", "--release", "--offline"]
     command += ["--manifest-path", str(folder / "Cargo.toml"), "--target-dir", str(target)]
@@ -557,7 +559,7 @@ def run_all(folder: Path, target: Path, ids: Sequence[str]) -> dict[str, dict[st
     scripts = run_scripts([folder / name / FILES["pytorch"] for name in ids])
     results = {}
     for name, script in zip(ids, scripts, strict=True):
-        program = run([str(target / "release" / program_name(name))])
+        program = run([str(target / "release" / program_name(folder, name))])
         results[name] = {"pytorch": script, "burn": program}
         quoted = "\n".join(f"{FILES[side]}\n{ran.shown}" for side, ran in results[name].items())
         write_text(folder / name / "output.txt", quoted)
@@ -601,7 +603,7 @@ def reproduce(folder: Path, root: Path, target: Path) -> dict[str, dict[str, str
     """
     expected = {k: _from_plain(v) for k, v in read_json(folder / EXPECTED).items()}
     build(folder, root, target, [*expected, ALIGNED])
-    aligned = run([str(target / "release" / program_name(ALIGNED))])
+    aligned = run([str(target / "release" / program_name(folder, ALIGNED))])
     if aligned.code:
         raise PitbError(f"the aligned defaults cannot be had: {aligned.error}")
     results = run_all(folder, target, list(expected))
