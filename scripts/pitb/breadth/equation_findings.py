@@ -1,4 +1,4 @@
-"""The differences in equations: which choices differ, the smallest run that shows each, its size."""
+"""The differences in equations: which choices differ, the smallest run that shows each, sizes."""
 
 import ast
 import math
