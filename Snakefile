@@ -34,6 +34,7 @@ include: "rules/compare.smk"
 include: "rules/tables.smk"
 include: "rules/ledger.smk"
 include: "rules/breadth.smk"
+include: "rules/findings.smk"
 
 
 onstart:

@@ -173,11 +173,30 @@ rule check_breadth:
         " --summary {input.summary:q} --out {output.ok:q} > {log:q} 2>&1"
 
 
+rule publish_findings:
+    input:
+        "results/breadth/findings{suffix}",
+    output:
+        "results/findings{suffix}",
+    log:
+        "results/logs/publish_findings{suffix}.log",
+    message:
+        "Publishing the findings ({wildcards.suffix})"
+    shell:
+        "cp {input:q} {output:q} > {log:q} 2>&1"
+
+
 rule breadth:
     input:
-        "results/breadth/checked.txt",
+        checked="results/breadth/checked.txt",
+        findings=expand("results/findings{suffix}", suffix=FINDINGS),
+    message:
+        "The breadth is made"
 
 
 rule breadth_slice:
     input:
-        "results/breadth-slice/checked.txt",
+        checked="results/breadth-slice/checked.txt",
+        findings=expand("results/breadth-slice/findings{suffix}", suffix=FINDINGS),
+    message:
+        "The slice of the breadth is made"

@@ -122,6 +122,7 @@ def end_at_once():
 CONFIG = read_config()
 OPTIMIZERS = [optimizer.key for optimizer in optimizers()]
 PLANS = [f"results/{{scope}}/plans/{key}.json" for key in OPTIMIZERS]
+FINDINGS = (".md", ".zh.md", ".csv", ".parquet")
 OUTCOMES = [f"results/{{scope}}/judged/{key}/outcomes.json" for key in OPTIMIZERS]
 
 # `python` in a shell command is this environment's, also where the environment is not activated.
@@ -174,4 +175,5 @@ SUMMARIES = [
 
 wildcard_constraints:
     scope="breadth(-slice)?",
+    suffix="|".join(map(re.escape, FINDINGS)),
     optimizer="|".join(OPTIMIZERS),

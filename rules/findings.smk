@@ -4,7 +4,7 @@
 
 rule make_findings:
     input:
-        script=script("make_findings.py"),
+        script=lazily("make_findings.py"),
         plans=PLANS,
         judged=[
             f"results/{{scope}}/judged/{key}/{file}"
@@ -35,7 +35,7 @@ rule make_findings:
 # With the project's own build of burn, which nothing here builds again.
 rule reproduce_findings:
     input:
-        script=script("reproduce_findings.py"),
+        script=lazily("reproduce_findings.py"),
         found="results/{scope}/findings.json",
         expected="results/{scope}/reproductions/expected.json",
         manifests=[ROOT / "Cargo.toml", *sorted(ROOT.glob("crates/*/Cargo.toml"))],

@@ -79,7 +79,9 @@ def test_an_observed_run_ends_in_the_bits_of_one_that_is_not(judged):
     ],
 )
 def test_how_burn_and_pytorch_relate(folder, optimizer, name, relation, because):
-    (row,) = (r for r in sheet(folder, "options") if (r["optimizer"], r["set"]) == (optimizer, name))
+    (row,) = (
+        r for r in sheet(folder, "options") if (r["optimizer"], r["set"]) == (optimizer, name)
+    )
     assert row["relation"] == relation
     assert because in row["because"]
 

@@ -28,6 +28,8 @@ class Hyperparameter:
     """The value that switches it off, as null does in burn; None where it has no such value."""
     when: str | None = None
     """The burn sub-configuration whose own defaults hold where that part is on."""
+    needs: Mapping[str, Any] = field(default_factory=dict)
+    """Values of other hyper-parameters at which a difference in its default shows."""
     values: Mapping[str, str] = field(default_factory=dict)
     """PyTorch's words for its values to burn's; the empty one stands for None."""
 

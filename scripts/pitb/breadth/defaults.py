@@ -62,7 +62,7 @@ def differences(burn: Burn) -> Iterator[DefaultDifference]:
         for item in optimizer.hyperparameters:
             ours, theirs = item.of(standard), burn_default(burn, optimizer, item)
             if not _same(ours, theirs, item):
-                needs = (("momentum", 0.9),) if item.when == "MomentumConfig" else ()
+                needs = tuple(item.needs.items())
                 yield DefaultDifference(
                     optimizer.pytorch, item.pytorch, item.label, ours, theirs, needs
                 )

@@ -200,14 +200,15 @@ class Shown:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """The smaller, the better it shows the choice: in a parameter, alone, with numbers that are
-        ordinary and few, and with the optimizer that comes first.
+        """The smaller, the better it shows the choice: in a parameter, alone, in a plain run, by
+        more than a trace, with few numbers, and with the optimizer that comes first.
         """
         case = self.case
         return (
             self.effect.quantity != "param",
             not self.alone,
             _is_odd(case.problem, case.optimizer),
+            self.effect.size < WEAK,
             self.numbers,
             case.dtype != "float32",
             _place(case.optimizer),
@@ -215,6 +216,11 @@ class Shown:
             -self.effect.size,
             case.name,
         )
+
+    def beats(self, odd: bool, numbers: int) -> bool:
+        """Whether no run as odd and with as many numbers can show it better."""
+        state, others, mine, weak, *_ = self.order
+        return not (state or others or weak) and (odd, numbers) > (mine, self.numbers)
 
 
 @dataclass(frozen=True)
@@ -240,6 +246,8 @@ def _is_odd(name: str, optimizer: str) -> bool:
     return problem(name).overflows or optimizer in NEEDS_LOSS
 
 
+WEAK = 1e-8
+"""Relative; what makes less of a difference is not seen in float32 at all."""
 MOST_TRIED = 150
 """Runs that are tried for a choice before the best of them is taken."""
 
@@ -264,8 +272,7 @@ def smallest(
     best: Shown | None = None
     for outcome in sorted(candidates, key=least)[:MOST_TRIED]:
         odd, _, given, *_ = least(outcome)
-        settled = best is not None and best.order[:2] == (False, False)
-        if best is not None and settled and (odd, given) > best.order[2:4]:
+        if best is not None and best.beats(odd, given):
             continue
         entry = dict(evidence.entries[outcome["case"]])
         found = effect(entry, choice)

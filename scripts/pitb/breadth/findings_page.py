@@ -170,13 +170,14 @@ def _align(finding: Finding, language: str) -> str:
 
 def code(text: str) -> str:
     """Text as code, whatever backticks it holds."""
-    fence = "``" if "`" in text else "`"
-    return f"{fence}{text}{fence}" if text else ""
+    if "`" in text:
+        return f"`` {text} ``"
+    return f"`{text}`" if text else ""
 
 
 def _detail(finding: Finding, language: str, outputs: Mapping[str, str] | None) -> list[str]:
     def item(key: str, text: str) -> str:
-        return f"- {WORDS[key][language]}{COLONS[language]}{text}"
+        return f"- {WORDS[key][language]}{COLONS[language]}{' '.join(text.split())}"
 
     lines = [f"### {finding.id}", "", item("meaning", finding.meaning)]
     lines += [item("pytorch", code(finding.pytorch)), item("burn", code(finding.burn))]

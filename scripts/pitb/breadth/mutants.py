@@ -29,7 +29,8 @@ EQUIVALENT = {
     "lbfgs.negative_max_ls": "it takes max_eval=0, which neither library is meant for",
     "lbfgs.nan_loss": "it takes a loss that is NaN in the middle of a line search, which no smooth"
     " problem has; the tests of L-BFGS try it on a function with a gap",
-    "lbfgs.nan_in_min_max": "as for nan_loss",
+    "lbfgs.nan_in_min_max": "it takes an infinite loss in the middle of a line search; the tests of"
+    " L-BFGS try it on a function with a gap",
     "lbfgs.rise_checked_from": "no problem here has a loss that first falls and then rises within"
     " the first two steps of a line search; the tests of L-BFGS try it on a function that does",
     "burn own_clip_denominator=none": "the smallest normal number is lost in any norm above it",
