@@ -389,6 +389,10 @@ def clip_cases() -> Iterator[Case]:
                     clipping_by=way,
                     suite="clip",
                 )
+    # Where the norm is small what is added to it shows; a large rate makes it seen.
+    tiny = {"Norm": 1e-6}
+    for case in _variants("SGD", "clip-norm-tiny", ("scale-1e-4",), burn_clip=tiny, suite="clip"):
+        yield replace(case, lr=1e4)
     for p in NORM_TYPES:
         how = {"scope": "global", "max_norm": LIMIT, "norm_type": p}
         tried = (*CLIPPED, *EXTREMES) if p in (2.0, "inf") else CLIPPED
