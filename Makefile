@@ -19,11 +19,11 @@ resume: setup ## Go on after a run was killed
 	@cat results/*.summary
 
 breadth: setup ## Every optimizer, option, clip, schedule and problem, against an exact reference
-	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) breadth || { $(HINT); exit 1; }
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete breadth || { $(HINT); exit 1; }
 	@cat results/breadth/summary.txt
 
 slice: setup ## A slice of that: all optimizers and options, fewer problems
-	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) breadth_slice || { $(HINT); exit 1; }
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete breadth_slice || { $(HINT); exit 1; }
 	@cat results/breadth-slice/summary.txt
 
 test: all slice ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +108,10 @@ def targets(language: str) -> str:
     return "\n".join(lines).replace("make all", "make")
 
 
-def rules() -> str:
-    """The graph of the rules, as Mermaid draws it."""
-    command = [sys.executable, "-m", "snakemake", "--rulegraph", "mermaid-js"]
+@cache
+def rules(target: str) -> str:
+    """The graph of the rules that lead to a target, as Mermaid draws it."""
+    command = [sys.executable, "-m", "snakemake", target, "--rulegraph", "mermaid-js"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
         raise PitbError(f"snakemake draws no graph of the rules: {ended.stderr.strip()}")
@@ -133,7 +135,8 @@ def contents(language: str) -> dict[str, str]:
         "ledger": f"```\n{ledger.summary(rows)}\n```",
         "bench": bench_table(bench, language),
         "targets": targets(language),
-        "rules": rules(),
+        "rules": rules("all"),
+        "breadth-rules": rules("breadth_slice"),
         "mismatch": published_table(rows, "mismatch", language),
         "coverage": coverage_line(language),
         "problems": problems_table(),
