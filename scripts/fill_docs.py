@@ -12,7 +12,7 @@ from typing import Any
 
 from pitb import ledger, marks, problems
 from pitb.breadth import laws
-from pitb.breadth.findings import meaning
+from pitb.breadth.equation_findings import meaning
 from pitb.errors import PitbError, run_main
 from pitb.files import read_json, read_text, write_text
 from pitb.ledger import AGREES, Judged
