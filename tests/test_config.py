@@ -69,6 +69,12 @@ CASES = [
     ("initial_state: float32", "initial_state: f32", "allowed: float32, float64"),
     ("quantities: [param]", "quantities: []", "quantities"),
     (
+        "steps: 10}",
+        "steps: 10, problem: wid}",
+        "line [0-9]+: no problem 'wid' is .*nearest: 'wide'",
+    ),
+    ("steps: 10}", "steps: 10, dtype: f64}", 'dtype is "f64"; allowed: float32, float64'),
+    (
         "{a: pytorch/adamw, b: burn/adamw-only-wd",
         "{a: pytorch/adamw, b: burn/adamw-only-eps",
         "as an earlier one does",
@@ -171,3 +177,15 @@ def test_moving_a_run_in_the_file_changes_no_digest(loaded):
     ):
         assert before != after
         assert batches.digest_of(before) == batches.digest_of(after)
+
+
+def test_the_problems_that_runs_name_go_with_their_batch(files, tmp_path):
+    from pitb import batches
+
+    added = tmp_path / "more.yaml"
+    run = "{optimizer: Sgd, lr: 0.1, steps: 1, problem: wide, dtype: float64}"
+    added.write_text(f"pages: []\nruns:\n  burn:\n    wide: {run}\n", encoding="utf-8")
+    (batch,) = batches.burn_batches(load([files[0], added], files[1]), "optdef").values()
+    assert list(batch["problems"]) == ["wide"]
+    (batch,) = batches.burn_batches(load([files[0]], files[1]), "optdef").values()
+    assert "problems" not in batch

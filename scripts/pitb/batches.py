@@ -8,7 +8,7 @@ than the pipeline has read.
 import argparse
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,19 @@ def pytorch_batches(config: Config) -> dict[str, Batch]:
 def burn_batches(config: Config, program: str) -> dict[str, Batch]:
     """One for each process of one burn program."""
     return {
-        f"burn-{program}-{number}": {"runs": [_spec(run) for run in runs]}
+        f"burn-{program}-{number}": {"runs": [_spec(run) for run in runs], **_problems(runs)}
         for number, runs in config.batches("burn", program).items()
     }
+
+
+def _problems(runs: Iterable[Run]) -> Batch:
+    """The problems that runs name, as burn's programs read them; nothing where none does."""
+    names = sorted({run.spec["problem"] for run in runs if "problem" in run.spec})
+    if not names:
+        return {}
+    from pitb.problems import problem  # needs NumPy, which most configurations need not wait for
+
+    return {"problems": {name: problem(name).json() for name in names}}
 
 
 def pair_batches(config: Config) -> dict[str, Batch]:

@@ -285,12 +285,23 @@ def _check_page(page: str, runs: list[str], pairs: list[str], source: str) -> No
 def _run(side: str, name: str, settings: dict[str, Any], where: Any) -> Run:
     spec = {key: value for key, value in settings.items() if key != "program"}
     spec = {"id": f"{side}/{name}", **spec, "options": spec.get("options", {})}
+    if "problem" in spec:
+        _check_problem(spec["problem"], where(("runs", side, name, "problem")))
     spec["steps"] = int(spec["steps"])  # 10.0 is an integer to JSON Schema
     sources = {
         ".".join(map(str, path)): where(("runs", side, name, *path))
         for path in _paths(spec["options"], ("options",))
     }
     return Run(side, name, settings.get("program", DEFAULT_PROGRAM), spec, sources)
+
+
+def _check_problem(name: str, source: str) -> None:
+    from pitb.problems import problem  # needs NumPy, which most configurations need not wait for
+
+    try:
+        problem(name)
+    except PitbError as error:
+        raise PitbError(f"{source}: {error}") from None
 
 
 def _paths(value: Any, path: strict_yaml.Path_) -> Iterable[strict_yaml.Path_]:
