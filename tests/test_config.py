@@ -180,12 +180,10 @@ def test_moving_a_run_in_the_file_changes_no_digest(loaded):
 
 
 def test_the_problems_that_runs_name_go_with_their_batch(files, tmp_path):
-    from pitb import batches
-
     added = tmp_path / "more.yaml"
     run = "{optimizer: Sgd, lr: 0.1, steps: 1, problem: wide, dtype: float64}"
     added.write_text(f"pages: []\nruns:\n  burn:\n    wide: {run}\n", encoding="utf-8")
-    (batch,) = batches.burn_batches(load([files[0], added], files[1]), "optdef").values()
+    (batch,) = batches.burn_batches(config.load([files[0], added], files[1]), "optdef").values()
     assert list(batch["problems"]) == ["wide"]
-    (batch,) = batches.burn_batches(load([files[0]], files[1]), "optdef").values()
+    (batch,) = batches.burn_batches(config.load([files[0]], files[1]), "optdef").values()
     assert "problems" not in batch
