@@ -182,10 +182,12 @@ SHEETS: dict[str, tuple[Text, Text]] = {
             "Both sides configured alike, on every problem and in both precisions. `because` names "
             "the choices of equation (or the defaults) that make the difference, with the number "
             "of cases; `where` says so if they differ only where gradients are not finite or their "
-            "squares leave the range of float32; the columns behind it count the cases by verdict.",
+            "squares leave the range of float32, or only by what is beside the formula; the "
+            "columns behind it count cases by verdict. Undecided is what roundings alone decide.",
             "两边配置相同，在每个问题上、以两种精度各跑一遍。"
             "“原因”列出造成差别的公式选择（或默认值）及用例数；“何处”指出是否只在梯度非有限、"
-            "或平方超出 float32 范围时才不同；其后各列按结论计数。",
+            "或平方超出 float32 范围时才不同，或差别只在公式之外；其后各列按结论计数。"
+            "“未定”指舍入本身就决定了结果。",
         ),
     ),
     "floor": (
@@ -256,6 +258,7 @@ COLUMNS |= {
     "OK": _both("OK", "OK"),
     "MISMATCH": _both("MISMATCH", "MISMATCH"),
     "impossible": _both("impossible", "不可能"),
+    "undecided": _both("undecided", "未定"),
     "dtype": _both("dtype", "精度"),
     "step": _both("step", "步"),
     "cases": _both("cases", "用例数"),

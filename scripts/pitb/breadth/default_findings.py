@@ -1,12 +1,14 @@
 """The differences in defaults: both values, what each costs, and how burn's is set to PyTorch's."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pitb.breadth import code, sources
+from pitb.breadth import code, runs, sources
 from pitb.breadth.defaults import DefaultDifference, differences
+from pitb.breadth.equation_findings import sizes
 from pitb.breadth.finding import (
     DEFAULT,
     STEPS,
@@ -16,11 +18,11 @@ from pitb.breadth.finding import (
     Finding,
     Size,
     numbers,
-    size,
     slug,
 )
 from pitb.breadth.phases import IMPOSSIBLE
 from pitb.compare import MISMATCH, OK
+from pitb.reference.training import train
 from pitb.registry import Optimizer, by_pytorch_name
 
 
@@ -77,17 +79,22 @@ def _own_default(evidence: Evidence, item: DefaultDifference) -> tuple[str, tupl
         return not differs, given, outcome["dtype"] != "float32", outcome["steps"]
 
     chosen = min(cases, key=order)
-    same = [c for c in cases if (c["problem"], c["dtype"]) == (chosen["problem"], chosen["dtype"])]
-    found = []
-    for step in STEPS:
-        rows = [evidence.rows.get((case["case"], step)) for case in same]
-        row = next((row for row in rows if row is not None), None)
-        found.append(Size() if row is None else size(row["max_abs"], row["needed"]))
+    found = _alone(dict(evidence.entries[chosen["case"]]), item)
     impossible = chosen["verdict"] == IMPOSSIBLE
     note = chosen["reason"] if impossible else ""
     if not note and chosen["verdict"] == OK:
         note = "within rounding in this run"
-    return chosen["case"], tuple(found), note
+    return chosen["case"], found, note
+
+
+def _alone(entry: dict[str, Any], item: DefaultDifference) -> tuple[Size, ...]:
+    """The effect of that default alone: burn's run, and the same with PyTorch's value."""
+    base = replace(runs.reference_run(entry, "burn"), steps=max(STEPS))
+    value = runs.option_of(entry, "pytorch", item.name)
+    if value is None:
+        # PyTorch puts the epsilon of the dtype there.
+        value = float(np.finfo(entry["case"]["dtype"]).eps)
+    return sizes(train(base), train(runs.with_option(base, item.name, value)))
 
 
 def default_align(optimizer: Optimizer, item: DefaultDifference, burn: Burn) -> Align:

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pitb.breadth.cases import DTYPES, LONG, STEPS, Case, OptionSet, _case
+from pitb.breadth.cases import DTYPES, LONG, NEEDS_LOSS, STEPS, Case, OptionSet, _case
 from pitb.defaults import as_f32
 from pitb.registry import Hyperparameter, Optimizer, optimizers
 
 Burn = Mapping[str, Any]
 """What ``optdef --defaults`` prints: each configuration's ``fields``."""
-TRIED = ("a1", "gradients")
+TRIED = ("a1", "gradients", "scale-1e-8")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _cases(
 ) -> Iterator[Case]:
     chosen = OptionSet(name, options)
     for problem in TRIED:
-        if problem == "gradients" and optimizer.pytorch == "LBFGS":
+        if problem != "a1" and optimizer.pytorch in NEEDS_LOSS:
             continue
         for dtype in DTYPES:
             for steps in (STEPS, LONG):

@@ -94,7 +94,7 @@ RECIPES: Mapping[str, Recipe] = {
         ("wolfe",),
     ),
 }
-"""By choice. What is not here cannot be aligned."""
+"""By choice. Of what is not here no way to align it is known."""
 
 FLAGS: Mapping[str, str] = {
     "decay_where": "cautious_weight_decay",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pitb.breadth import runs
-from pitb.breadth.judge import QUANTITIES, Judge, Outcome, Pair
+from pitb.breadth.judge import QUANTITIES, UNDECIDED, Judge, Outcome, Pair
 from pitb.breadth.laws import ACROSS, law
 from pitb.breadth.mutants import choices_read
 from pitb.breadth.phases import IMPOSSIBLE
@@ -25,7 +25,7 @@ def explain(judge: Judge, entry: dict[str, Any], outcome: Outcome) -> tuple[str,
     then among the choices in which the descriptions differ, and each is tried alone.
     """
     case = outcome.case
-    if outcome.verdict in (OK, IMPOSSIBLE):
+    if outcome.verdict in (OK, IMPOSSIBLE, UNDECIDED):
         return "", []
     if outcome.pair.endswith("--twin"):
         side = outcome.pair.partition("--")[0]
@@ -35,30 +35,54 @@ def explain(judge: Judge, entry: dict[str, Any], outcome: Outcome) -> tuple[str,
         return UNEXPLAINED, []
     if not all(judge.follows(case.name, side) for side in ("pytorch", "burn")):
         return UNEXPLAINED, []
-    if case.left:
-        return DEFAULT, list(case.left)
-    alone = _alone(entry, judge.responses.get(case.name, []))
+    responses = judge.responses.get(case.name, [])
+    defaults = _defaults_alone(entry, responses)
+    alone = _alone(entry, responses)
     matter = [name for name, differs in alone.items() if differs]
-    # Where no choice makes the difference alone, it takes all of them.
-    because = matter or list(alone)
-    return (FORMULA, because) if because else (UNEXPLAINED, [])
+    if defaults:
+        return DEFAULT, [*defaults, *matter]
+    if not matter and len(alone) > 1 and _together(entry, list(alone), responses):
+        # No choice makes the difference alone: it takes all of them.
+        matter = list(alone)
+    return (FORMULA, matter) if matter else (UNEXPLAINED, [])
+
+
+def _defaults_alone(entry: dict[str, Any], responses: list[float]) -> list[str]:
+    """The defaults left to each side that make a difference, each aligned alone."""
+    case = runs.case_of(entry)
+    base = runs.reference_run(entry, "burn")
+    trained = train(base)
+    found = []
+    for name in case.left:
+        ours, theirs = (runs.option_of(entry, side, name) for side in ("pytorch", "burn"))
+        if ours == theirs:
+            continue
+        changed = train(runs.with_option(base, name, ours))
+        if _differs(trained, changed, law(case, ACROSS).tolerance, case.steps, responses):
+            found.append(name)
+    return found
+
+
+def _together(entry: dict[str, Any], names: list[str], responses: list[float]) -> bool:
+    """Whether aligning choices at once moves burn's run."""
+    case = runs.case_of(entry)
+    a, b = (train(runs.aligned(entry, chosen)) for chosen in ([], names))
+    return _differs(a, b, law(case, ACROSS).tolerance, case.steps, responses)
 
 
 def _alone(entry: dict[str, Any], responses: list[float]) -> dict[str, bool]:
     """For each choice in which the descriptions differ, whether aligning it moves burn's run."""
     case = runs.case_of(entry)
-    sides = {side: runs.equations_of(case, side) for side in ("pytorch", "burn")}
-    run = runs.reference_run(entry, "burn")
-    read = choices_read(run) | choices_read(runs.reference_run(entry, "pytorch"))
-    base = train(run)
+    sides = [runs.reference_run(entry, side) for side in ("pytorch", "burn")]
+    read = choices_read(sides[0]) | choices_read(sides[1])
     limit = law(case, ACROSS)
+    base = train(sides[1])
     found: dict[str, bool] = {}
     for name in (item.name for item in fields(Equations)):
-        value = getattr(sides["pytorch"], name)
-        if name not in read or value == getattr(sides["burn"], name):
-            continue
-        changed = train(runs.reference_run(entry, "burn", sides["burn"].but(**{name: value})))
-        found[name] = _differs(base, changed, limit.tolerance, case.steps, responses)
+        values = [[getattr(g.equations, name) for g in run.groups] for run in sides]
+        if name in read and values[0] != values[1]:
+            changed = train(runs.aligned(entry, [name]))
+            found[name] = _differs(base, changed, limit.tolerance, case.steps, responses)
     return found
 
 

@@ -39,8 +39,8 @@ class Size:
 class Align:
     """Whether the sides can be made to agree, and how."""
 
-    how: str = "no"
-    how_zh: str = "不能"
+    how: str = "not known"
+    how_zh: str = "未知"
     case: str = ""
     """A case of the breadth in which they do agree."""
 

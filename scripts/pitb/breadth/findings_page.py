@@ -41,11 +41,10 @@ WORDS: dict[str, Text] = {
     "note": _both(
         "Generated from what the breadth has judged. Sizes are the largest difference of a "
         "parameter, relative to the largest magnitude that its tensor has had, with the absolute "
-        "one in brackets: for an equation the effect of that choice alone, computed by the "
-        "reference; for a default that of leaving it to each side; for a schedule that of the "
-        "rate.",
+        "one in brackets: for an equation or a default the effect of that one alone, computed "
+        "by the reference; for a schedule that of the rate.",
         "由广度比较的结果生成。大小是参数的最大差，相对于该张量出现过的最大绝对值，括号里是绝对差："
-        "公式的是该项选择单独的影响，由参考实现算出；默认值的是两边各用自己的默认值；调度的是学习率之差。",
+        "公式和默认值的是该项单独的影响，由参考实现算出；调度的是学习率之差。",
     ),
     DEFAULT: _both("Defaults", "默认值"),
     EQUATION: _both("Equations", "公式"),

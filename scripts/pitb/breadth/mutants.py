@@ -5,17 +5,19 @@ that an optimizer reads, every hyper-parameter kept in another precision, and ev
 """
 
 import typing
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from pitb.breadth import runs
 from pitb.breadth.cases import Case
 from pitb.breadth.judge import SIDES, Judge, Outcome, judge
 from pitb.breadth.laws import law
 from pitb.breadth.phases import IMPOSSIBLE
-from pitb.compare import OK
+from pitb.compare import ERROR, MISMATCH
 from pitb.problems import problem
 from pitb.reference import lbfgs
 from pitb.reference.equations import Equations
@@ -42,6 +44,9 @@ EQUIVALENT = {
     "pytorch Muon clip_denominator": "its update does not depend on the gradient's size but by"
     " what bfloat16 hides; burn's side kills it",
     "pytorch Muon clip_scope": "as for the denominator",
+    "Lion betas[0] in float32": "the sign of the update hides it",
+    "Lion betas[0] in float64": "the sign of the update hides it",
+    "pytorch Muon eps in float32": "bfloat16 hides it; burn's side kills it",
     "pytorch Muon weight_decay in float32": "bfloat16 hides it; burn's side kills it",
     "pytorch Muon momentum in float32": "bfloat16 hides it; burn's side kills it",
     "pytorch Muon ns_coefficients in float32": "bfloat16 hides it; burn's side kills it",
@@ -129,8 +134,12 @@ _LBFGS_NUMBERS = {"c1": 0.3, "c2": 0.1, "rise_checked_from": 1}
 """Mistaken values of L-BFGS's constants: the Armijo and curvature conditions, algorithm 3.5."""
 
 
-def mutants(optimizer: str, eq: Equations, read: set[str]) -> Iterator[Mutant]:
-    """Every mistake that concerns an optimizer which reads the choices ``read``."""
+def mutants(
+    optimizer: str, eq: Equations, read: set[str], precise: Collection[str]
+) -> Iterator[Mutant]:
+    """Every mistake that concerns an optimizer which reads the choices ``read``; ``precise`` are
+    the hyper-parameters whose values float32 rounds.
+    """
     for name in sorted(read - {"float32", "lbfgs"}):
         for value in alternatives(Equations, name):
             if value != getattr(eq, name):
@@ -144,30 +153,18 @@ def mutants(optimizer: str, eq: Equations, read: set[str]) -> Iterator[Mutant]:
                     changed = replace(eq.lbfgs, **{item.name: value})
                     yield Mutant(optimizer, "choice", f"{full}={value}", "lbfgs", changed)
     for hyper in by_pytorch_name(optimizer).hyperparameters:
-        if "float32" in read and hyper.pytorch in _PRECISION.get(optimizer, ()):
+        if "float32" in read and hyper.pytorch in precise:
             other = eq.float32 ^ {hyper.pytorch}
             width = "float32" if hyper.pytorch in other else "float64"
             name = f"{hyper.pytorch} in {width}"
             yield Mutant(optimizer, "precision", name, "float32", other)
 
 
-_PRECISION = {
-    "SGD": ("momentum", "dampening", "weight_decay"),
-    "Adam": ("betas[0]", "betas[1]", "eps", "weight_decay"),
-    "AdamW": ("betas[0]", "betas[1]", "eps", "weight_decay"),
-    "RMSprop": ("momentum", "alpha", "eps", "weight_decay"),
-    "Adagrad": ("eps", "weight_decay"),
-    "Adafactor": ("weight_decay",),
-    "Muon": ("momentum", "weight_decay", "ns_coefficients"),
-    "Lion": ("betas[1]", "weight_decay"),
-    "Lamb": ("betas[0]", "betas[1]", "eps", "weight_decay"),
-    "Adan": ("betas[0]", "betas[1]", "betas[2]", "eps", "weight_decay"),
-}
-"""Hyper-parameters that are no number of few binary digits in some set, so that f32 rounds them."""
-
-
 class Hunt:
     """Looks for a case that flags each mutant of one optimizer."""
+
+    EXCUSED = 100
+    """Cases on which a mutant is tried that is declared not to be noticed."""
 
     def __init__(self, judge_: Judge) -> None:
         """Among the cases of a judge's plan."""
@@ -191,16 +188,17 @@ class Hunt:
                 self.read[side, name] = choices_read(runs.reference_run(entry, side))
                 # What only another group's optimizer reads is no choice of this one.
                 read |= set() if entry["groups"] else self.read[side, name]
-            for mutant in mutants(optimizer, eq, read):
+            for mutant in mutants(optimizer, eq, read, _rounded(optimizer, side, able)):
                 yield self._hunt(mutant, side, able)
             yield from self._options(optimizer, side, able)
 
     def _hunt(self, mutant: Mutant, side: str, entries: list[dict[str, Any]]) -> Kill:
+        excuse = ""
         choice, whole = mutant.name.partition("=")[0], f"{mutant.optimizer} {mutant.name}"
         alone = f"{side} {mutant.optimizer} {choice}"
         for key in (choice, whole, alone, f"{side} {mutant.name}", f"{side} {whole}"):
             if key in EQUIVALENT:
-                return _kill(mutant, side, 0, [], "equivalent", EQUIVALENT[key])
+                excuse = EQUIVALENT[key]
         able = [
             entry for entry in entries if mutant.field in self.read[side, runs.case_of(entry).name]
         ]
@@ -213,7 +211,11 @@ class Hunt:
             run = runs.reference_run(entry, side, eq.but(**{mutant.field: mutant.value}))
             return _everywhere(run, mutant)
 
-        return self._try(mutant, side, able, changed)
+        # An excuse is tried, too, though not on all that could refute it.
+        kill = self._try(mutant, side, able[: self.EXCUSED] if excuse else able, changed)
+        if kill.status == "survived" and excuse:
+            return replace(kill, status="equivalent", reason=excuse)
+        return kill
 
     def _options(self, optimizer: str, side: str, entries: list[dict[str, Any]]) -> Iterator[Kill]:
         """Each option ignored, which is left at the default: noticed on any case that sets it."""
@@ -255,7 +257,7 @@ class Hunt:
                     continue
                 tried += 1
                 outcome = self._outcome(case, side, run)
-                if outcome.verdict != OK:
+                if outcome.verdict in (MISMATCH, ERROR):
                     found.append((case, _excess(outcome)))
                     break
         status = "killed" if found else "survived"
@@ -288,6 +290,18 @@ def _everywhere(run: Run, mutant: Mutant) -> Run:
         for group in run.groups
     ]
     return replace(run, groups=tuple(groups))
+
+
+def _rounded(optimizer: str, side: str, entries: list[dict[str, Any]]) -> set[str]:
+    """The hyper-parameters that some case sets to a number that float32 does not hold."""
+    found = set()
+    for hyper in by_pytorch_name(optimizer).hyperparameters:
+        for entry in entries:
+            value = runs.option_of(entry, side, hyper.pytorch)
+            numbers = value if isinstance(value, list) else [value]
+            if any(isinstance(x, float) and float(np.float32(x)) != x for x in numbers):
+                found.add(hyper.pytorch)
+    return found
 
 
 def _promising(entry: dict[str, Any]) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """What the breadth amounts to: which option sets are the same, how close each side is, kills."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from pitb.breadth import laws
 from pitb.breadth.explain import DEFAULT, UNEXPLAINED
+from pitb.breadth.judge import UNDECIDED
 from pitb.breadth.phases import IMPOSSIBLE
 from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
@@ -20,13 +21,16 @@ from pitb.files import read_json
 from pitb.problems import problem
 
 Record = dict[str, Any]
-VERDICTS = (OK, MISMATCH, ERROR, IMPOSSIBLE)
+VERDICTS = (OK, MISMATCH, ERROR, IMPOSSIBLE, UNDECIDED)
 SAME, BY_DEFAULT, BY_FORMULA = "same", "different by default", "different by formula"
 ONE_SIDED = "not to be had on the other side"
 EXTREMES, ORDINARY = "only at extremes", "on ordinary gradients"
 """Where gradients are not finite or their squares leave the range of float32, and elsewhere."""
+BESIDE = "but for tied weights and the precision of hyper-parameters"
 ABOUT_MODULES = frozenset({"tied"})
 """Choices that are no optimizer's: findings of their own, which tell nothing of an option."""
+ABOUT_PRECISION = frozenset({"float32", "folded", "own_clip_limit"})
+"""Choices that are the precision of hyper-parameters: the formula is the same."""
 
 
 @dataclass
@@ -59,7 +63,7 @@ def load(folders: Iterable[Path]) -> Judged:
 
 
 def totals(outcomes: Sequence[Record]) -> dict[str, Counter[str]]:
-    """The verdicts of each kind of pair; every outcome has one of four."""
+    """The verdicts of each kind of pair; every outcome has one of five, two of them declared."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for outcome in outcomes:
         found[outcome["pair"]][outcome["verdict"]] += 1
@@ -81,10 +85,12 @@ def relations(outcomes: Sequence[Record]) -> Iterator[Record]:
         because: Counter[str] = Counter()
         kinds, places = set(), set()
         for member in members:
-            reasons = [name for name in member["because"] if name not in ABOUT_MODULES]
-            if member["verdict"] in (MISMATCH, ERROR) and (reasons or not member["because"]):
+            if member["verdict"] not in (MISMATCH, ERROR):
+                continue
+            because.update(member["because"])
+            beside = ABOUT_MODULES | ABOUT_PRECISION
+            if not member["because"] or set(member["because"]) - beside:
                 kinds.add(member["explanation"])
-                because.update(reasons)
                 places.add(EXTREMES if problem(member["problem"]).extreme else ORDINARY)
         if counts[IMPOSSIBLE]:
             relation = ONE_SIDED
@@ -101,9 +107,15 @@ def relations(outcomes: Sequence[Record]) -> Iterator[Record]:
             "because": "; ".join(
                 text if counts[IMPOSSIBLE] else f"{text} ({n})" for text, n in because.most_common()
             ),
-            "where": EXTREMES if places == {EXTREMES} else "",
+            "where": _where(relation, because, places),
             **{verdict: counts[verdict] for verdict in VERDICTS},
         }
+
+
+def _where(relation: str, because: Mapping[str, int], places: set[str]) -> str:
+    if relation == SAME and because:
+        return BESIDE
+    return EXTREMES if places == {EXTREMES} else ""
 
 
 def floor(rows: pa.Table) -> Iterator[Record]:

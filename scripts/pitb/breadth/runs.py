@@ -1,5 +1,7 @@
 """The reference's runs of a case, as it describes each side."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,37 @@ def equations_of(case: Case, side: str) -> Equations:
     if case.optimizer == "Adam" and case.options.get("decoupled_weight_decay", False):
         return found.but(decay="decoupled")
     return found
+
+
+def option_of(entry: dict[str, Any], side: str, name: str) -> Any:
+    """The value of a hyper-parameter, ``betas[0]``, on one side."""
+    base, _, index = name.partition("[")
+    value = entry["options"][side][base]
+    return value[int(index[:-1])] if index else value
+
+
+def with_option(run: Run, name: str, value: Any) -> Run:
+    """A run with one hyper-parameter of its first group changed."""
+    base, _, index = name.partition("[")
+    options = dict(run.groups[0].options)
+    if index:
+        options[base] = list(options[base])
+        options[base][int(index[:-1])] = value
+    else:
+        options[base] = value
+    return replace(run, groups=(replace(run.groups[0], options=options), *run.groups[1:]))
+
+
+def aligned(entry: dict[str, Any], names: Sequence[str]) -> Run:
+    """burn's run with choices of equation as PyTorch's description has them, in every group."""
+    run = reference_run(entry, "burn")
+    first = equations_of(case_of(entry), "pytorch")
+    groups = []
+    for group in run.groups:
+        ours = first if group is run.groups[0] else describe("pytorch", group.optimizer)
+        changes = {name: getattr(ours, name) for name in names}
+        groups.append(replace(group, equations=group.equations.but(**changes)))
+    return replace(run, groups=tuple(groups))
 
 
 def is_narrow(case: Case) -> bool:

@@ -51,7 +51,8 @@ class Equations:
     """What RMSprop's ``centered`` subtracts."""
     center_product: Literal["wide", "dtype"] = "wide"
     """Whether the mean's square is rounded before it is subtracted: PyTorch's ``addcmul`` fuses
-    both, so that a square beyond the range of float32 does not become infinite."""
+    both where its kernels for the processor do (AVX2 and wider; not those it falls back to), so
+    that a square beyond the range of float32 does not become infinite."""
     momentum_rate: Literal["outside", "inside"] = "outside"
     """Whether the rate multiplies RMSprop's buffer or what goes into it."""
     accumulator: Literal["initial", "zero"] = "initial"
@@ -102,7 +103,9 @@ class Equations:
     own_clip_limit: Literal["float64", "float32"] = "float64"
     """The precision of the limit that the optimizer's own clipping keeps."""
     norm_precision: Literal["dtype", "float64"] = "dtype"
-    """Whether the loop's norm is summed in the gradients' dtype, in which squares can overflow."""
+    """Whether the norm of the training loop's clipping is summed in the gradients' dtype, in which
+    squares can overflow. On burn's side that is this project's ``clip_grad_norm``, since burn has
+    no global norm."""
     clip_scope: Literal["asked", "per-parameter", "global"] = "asked"
     late_clipping: Literal["heard", "ignored"] = "heard"
     """Whether clipping that is set after the first update counts: burn keeps each parameter's
@@ -113,8 +116,8 @@ class Equations:
     """Whether a scheduled rate is that of the update before or after."""
     resumed_state: Literal["kept", "reset"] = "kept"
     resumed_dtype: Literal["kept", "default"] = "kept"
-    """The dtype of a state that is loaded: its own, or the device's default, float32, with which a
-    float64 run cannot go on (burn)."""
+    """The dtype of a state that is loaded: the parameter's, or the device's default, float32, with
+    which a float64 run cannot go on (burn)."""
     gradient_layout: Literal["stored", "transposed"] = "stored"
     """Whether square matrices meet their gradient transposed."""
     accumulation: Literal["mean", "sum", "last"] = "mean"

@@ -48,57 +48,57 @@ class Choices:
 
     line_search_tolerance: Literal["fixed", "tolerance_change"]
     """Below which width, times the largest |d|, the line search gives a bracket up: always 1e-9
-    (lbfgs.py:456 leaves the default of :41), or the option (lbfgs.rs:753)."""
+   , or the option."""
     last_evaluation: Literal["skipped", "made"]
     """Without line search, whether the point that the last iteration reaches is evaluated
-    (lbfgs.py:471, lbfgs.rs:772). Only the number of evaluations shows it."""
+   . Only the number of evaluations shows it."""
     prev_loss: Literal["before", "after"]
-    """Which loss of the last iteration is kept (lbfgs.py:426, lbfgs.rs:804). Neither reads it."""
+    """Which loss of the last iteration is kept. Neither reads it."""
     nan_in_min_max: Literal["ordered", "ignored"]
     """Which of NaN and a number the line search takes for the smaller or larger: whichever Python's
-    min and max meet first (lbfgs.py:35, :136), or the number (lbfgs.rs:52, :232). It matters after
+    min and max meet first, or the number. It matters after
     an infinite loss, where the interpolated step is inf/inf."""
     nan_loss: Literal["accepted", "rejected"]
-    """What a NaN is to the zoom, which asks whether the loss is too high (lbfgs.py:163) or low
-    enough (lbfgs.rs:259, and :289 orders the ends after either answer)."""
+    """What a NaN is to the zoom, which asks whether the loss is too high or low
+    enough."""
     negative_max_ls: Literal["refused", "wrapped"]
     """What ``max_eval=0`` leaves to the line search after the first evaluation: -1, with which
-    PyTorch raises UnboundLocalError (lbfgs.py:107), or 2^64 - 1 by unsigned arithmetic
-    (lbfgs.rs:754, in a release build; a debug build panics)."""
+    PyTorch raises UnboundLocalError, or 2^64 - 1 by unsigned arithmetic
+   ."""
 
     # In which they agree and a mistaken implementation does not.
 
     history_update: Literal["curvature-checked", "always"] = "curvature-checked"
-    """Whether a pair is kept only if y.s > 1e-10 (lbfgs.py:385, lbfgs.rs:654)."""
+    """Whether a pair is kept only if y.s > 1e-10."""
     displacement: Literal["step", "direction"] = "step"
-    """What s is: t d (lbfgs.py:383, lbfgs.rs:650), or d, forgetting the step length."""
+    """What s is: t d, or d, forgetting the step length."""
     eviction: Literal["oldest", "newest"] = "oldest"
-    """Which pair leaves a full history (lbfgs.py:389, lbfgs.rs:658)."""
+    """Which pair leaves a full history."""
     loop_order: Literal["newest-first", "oldest-first"] = "newest-first"
-    """In which order the first loop goes through the pairs (lbfgs.py:411, lbfgs.rs:676)."""
+    """In which order the first loop goes through the pairs."""
     initial_hessian: Literal["scaled", "identity", "long"] = "scaled"
-    """H_0 over the identity: y.s / y.y of the newest pair (7.20; lbfgs.py:399, lbfgs.rs:689), 1, or
+    """H_0 over the identity: y.s / y.y of the newest pair, 1, or
     s.s / y.s, the other step length of Barzilai and Borwein."""
     first_step: Literal["scaled", "lr"] = "scaled"
-    """The step length tried first of all: min(1, 1 / |g|_1) lr (lbfgs.py:433, lbfgs.rs:719)."""
+    """The step length tried first of all: min(1, 1 / |g|_1) lr."""
     later_step: Literal["lr", "one"] = "lr"
-    """The one tried later (lbfgs.py:435, lbfgs.rs:721); the book has 1."""
+    """The one tried later; the book has 1."""
     memory: Literal["kept", "per-call"] = "kept"
     """Whether a step goes on from the state of the step before it."""
     line_search_evaluations: Literal["left", "25"] = "left"
     """The interpolations a line search may do: ``max_eval`` less the evaluations so far
-    (lbfgs.py:464, lbfgs.rs:754), or 25, the default of lbfgs.py:41 that nothing uses."""
+   , or 25, a default of PyTorch's that nothing uses."""
     c1: float = 1e-4
-    """Of the Armijo condition (3.7a; lbfgs.py:41, lbfgs.rs:751)."""
+    """Of the Armijo condition."""
     c2: float = 0.9
-    """Of the curvature condition (3.7b; lbfgs.py:41, lbfgs.rs:752)."""
+    """Of the curvature condition."""
     curvature: Literal["strong", "weak"] = "strong"
     """Whether the slope may stay steep upwards, as 3.6b has it and 3.7b does not."""
     rise_checked_from: int = 2
-    """The iteration, from 0, from which a loss above the one before it brackets (lbfgs.py:57,
-    lbfgs.rs:109). Algorithm 3.5 has 1."""
+    """The iteration, from 0, from which a loss above the one before it brackets; algorithm 3.5
+    has 1."""
     interpolation: Literal["cubic", "midpoint"] = "cubic"
-    """How a step length between two others is chosen (lbfgs.py:12, lbfgs.rs:24)."""
+    """How a step length between two others is chosen."""
 
 
 PYTORCH = Choices(
