@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
-HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume" >&2
+HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
 .PHONY: all setup resume breadth slice test check format lock bench docs docs-check help
 

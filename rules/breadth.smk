@@ -188,6 +188,7 @@ rule publish_findings:
 
 rule breadth:
     input:
+        files=breadth_files("breadth"),
         checked="results/breadth/checked.txt",
         findings=expand("results/findings{suffix}", suffix=FINDINGS),
     message:
@@ -196,6 +197,7 @@ rule breadth:
 
 rule breadth_slice:
     input:
+        files=breadth_files("breadth-slice"),
         checked="results/breadth-slice/checked.txt",
         findings=expand("results/breadth-slice/findings{suffix}", suffix=FINDINGS),
     message:

@@ -60,6 +60,34 @@ def lazily(name):
     return lambda wildcards: script(name)
 
 
+def breadth_files(scope):
+    """All that the breadth makes, so that what was deleted is made again."""
+    sheets = [
+        f"{sheet}{suffix}" for sheet in SHEETS for suffix in (".md", ".zh.md", ".csv")
+    ]
+    rest = [
+        "verdicts.csv",
+        "mutants.csv",
+        "rows.parquet",
+        "summary.txt",
+        "complaints.txt",
+    ]
+    rest += ["coverage.json", "findings.json", "reproductions/expected.json"]
+    each = [
+        path
+        for key in OPTIMIZERS
+        for path in (
+            f"plans/{key}.json",
+            *(f"traces/{key}/{side}" for side in ("pytorch", "burn", "reference")),
+            *(
+                f"judged/{key}/{name}"
+                for name in ("rows.parquet", "outcomes.json", "kills.json")
+            ),
+        )
+    ]
+    return [f"results/{scope}/{path}" for path in (*sheets, *rest, *each)]
+
+
 def rust_sources():
     """What the build depends on; the two probes that it leaves out are inputs of their own rule."""
     left_out = {"noassign.rs", "must_use.rs"}

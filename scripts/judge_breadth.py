@@ -12,7 +12,7 @@ from pitb.breadth import records
 from pitb.breadth.explain import explain
 from pitb.breadth.judge import Judge
 from pitb.breadth.mutants import Hunt
-from pitb.errors import run_main
+from pitb.errors import PitbError, nearest, run_main
 from pitb.files import read_json, replacing, write_json
 from pitb.registry import optimizers
 
@@ -24,8 +24,14 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, required=True, help="the folder of its traces")
     parser.add_argument("--out", type=Path, required=True, help="the folder for what is found")
     arguments = parser.parse_args()
-    name = next(item.pytorch for item in optimizers() if item.key == arguments.optimizer)
+    keys = {item.key: item.pytorch for item in optimizers()}
+    if arguments.optimizer not in keys:
+        near = nearest(arguments.optimizer, keys)
+        raise PitbError(f"there is no optimizer {arguments.optimizer!r}; nearest: {near!r}")
+    name = keys[arguments.optimizer]
     judge = Judge(read_json(arguments.plan), arguments.traces)
+    if any(entry["case"]["optimizer"] != name for entry in judge.entries()):
+        raise PitbError(f"{arguments.plan} is not the plan of {name}")
     rows, outcomes = [], []
     for entry in judge.entries():
         for outcome in judge.outcomes(entry):

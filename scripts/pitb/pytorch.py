@@ -61,6 +61,8 @@ def train(spec: Spec) -> trace.Trace:
     try:
         training.start()
         training.record()
+    except PitbError:
+        raise
     except Exception as error:  # whatever PyTorch raises is a result, not a fault of ours
         first = (str(error).splitlines() or [""])[0]
         metadata["error"] = f"{type(error).__name__}: {first}"
@@ -107,7 +109,9 @@ def check(spec: Spec) -> dict[str, Any]:
         raise _error(spec, "", f"lr {spec['lr']} and steps {spec['steps']} must be finite and 1 up")
     if spec.get("dtype", "float32") not in DTYPES:
         raise _error(spec, "", f"dtype {spec['dtype']!r} is none of {', '.join(DTYPES)}")
+    _check_keys(spec)
     found = problem(spec.get("problem", a1.NAME))
+    _check_loop(spec, found)
     named = [*found.parameters, *(second for second, _ in found.tied)]
     groups = spec.get("groups", [])
     for name in [*spec.get("frozen", []), *(n for group in groups for n in group["parameters"])]:
@@ -117,6 +121,71 @@ def check(spec: Spec) -> dict[str, Any]:
     for group in groups:
         _checked_options(spec, group["optimizer"], group.get("options") or {}, group["lr"])
     return _checked_options(spec, spec["optimizer"], spec.get("options") or {}, spec["lr"])
+
+
+KEYS = frozenset(
+    {
+        *("id", "program", "sources", "optimizer", "options", "lr", "steps", "problem", "dtype"),
+        *("frozen", "groups", "clip", "accumulate", "scheduler", "observe"),
+        *("save", "resume", "resume_step", "initial_state"),
+    }
+)
+"""What a run can say."""
+GROUP_KEYS = frozenset({"parameters", "optimizer", "options", "lr"})
+CLIPS: dict[str, set[str]] = {
+    "global": {"scope", "max_norm", "norm_type", "error_if_nonfinite", "first_step"},
+    "per-parameter": {"scope", "max_norm", "norm_type", "error_if_nonfinite", "first_step"},
+    "value": {"scope", "clip_value", "first_step"},
+}
+"""What clipping can say, by its scope."""
+
+
+def _check_keys(spec: Spec) -> None:
+    """Every key is known; what is not would be dropped."""
+    for keys, allowed, of in (
+        (spec, KEYS, "a run"),
+        *((group, GROUP_KEYS, "a group") for group in spec.get("groups") or ()),
+    ):
+        for key in keys:
+            if key not in allowed:
+                near = nearest(key, sorted(allowed))
+                raise _error(spec, "", f"{of} has no key {key!r}; nearest: {near!r}")
+    clip = spec.get("clip")
+    if not clip:
+        return
+    if clip.get("scope") not in CLIPS:
+        near = nearest(str(clip.get("scope")), list(CLIPS))
+        raise _error(spec, "", f"clip has no scope {clip.get('scope')!r}; nearest: {near!r}")
+    wanted = CLIPS[clip["scope"]]
+    for key in clip:
+        if key not in wanted:
+            near = nearest(key, sorted(wanted))
+            message = f"clip of scope {clip['scope']} has no key {key!r}; nearest: {near!r}"
+            raise _error(spec, "", message)
+    limit = "clip_value" if clip["scope"] == "value" else "max_norm"
+    for key, value in ((limit, clip.get(limit)), ("norm_type", clip.get("norm_type", 2.0))):
+        if not _is_positive(value):
+            raise _error(spec, "", f"{key} of clip is {value!r}, not a number above 0")
+
+
+def _is_positive(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and float(value) > 0
+    except (TypeError, ValueError):
+        return False
+
+
+def _check_loop(spec: Spec, found: Problem) -> None:
+    """What the training loop is asked for can be done on the problem."""
+    parts = spec.get("accumulate", 1)
+    rows = len(found.inputs["y"]) if "y" in found.inputs else 1
+    if not isinstance(parts, int) or parts < 1 or rows % parts:
+        raise _error(spec, "", f"accumulate is {parts!r}, which does not divide {rows} rows")
+    step = spec.get("resume_step")
+    if (spec.get("resume") is None) != (step is None):
+        raise _error(spec, "", "resume and resume_step are given together or not at all")
+    if step is not None and not 0 < step < spec["steps"]:
+        raise _error(spec, "", f"resume_step is {step}, not between 0 and {spec['steps']} steps")
 
 
 def _checked_options(spec: Spec, name: Any, options: dict[str, Any], lr: float) -> dict[str, Any]:
@@ -151,7 +220,8 @@ def _constructor(spec: Spec, name: Any) -> tuple[Any, str]:
     for entry in optimizers():
         if entry.pytorch == name:
             return entry.constructor(), f"{entry.module}.{name}"
-    near = nearest(str(name), [n for n in dir(torch.optim) if n[0].isupper()])
+    known = [n for n in dir(torch.optim) if n[0].isupper()]
+    near = nearest(str(name), [*known, *(entry.pytorch for entry in optimizers())])
     raise _error(spec, "", f"torch.optim has no optimizer {name!r}; nearest: {near!r}")
 
 
@@ -301,8 +371,13 @@ class _Training:
         torch.save({"model": self.model.state_dict(), "states": states}, path)
 
     def _load(self, path: Path) -> None:
-        saved = torch.load(path, weights_only=True)
-        self.model.load_state_dict(saved["model"])
+        try:
+            saved = torch.load(path, weights_only=True)
+            self.model.load_state_dict(saved["model"])
+        except Exception as error:  # whatever torch.load raises of a file
+            first = (str(error).splitlines() or [""])[0]
+            message = f"{path} cannot be resumed from: {type(error).__name__}: {first}"
+            raise _error(self.spec, "", message) from None
         items = (*self.optimizers, *self.schedulers)
         for item, state in zip(items, saved["states"], strict=True):
             item.load_state_dict(state)

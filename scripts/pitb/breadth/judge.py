@@ -13,6 +13,7 @@ from pitb.breadth import laws, runs
 from pitb.breadth.cases import REPORTED, Case
 from pitb.breadth.phases import IMPOSSIBLE, trace_path
 from pitb.compare import ERROR, MISMATCH, OK
+from pitb.errors import PitbError
 from pitb.reference.training import train
 from pitb.trace import Trace
 
@@ -273,7 +274,13 @@ class Judge:
         """The trace of a library's run."""
         if (name, side) not in self._libraries:
             path = trace_path(self.folder, side, name)
-            self._libraries[name, side] = trace.read(path)
+            if not path.is_file():
+                again = f"delete {path.parent}, and it is trained again"
+                raise PitbError(f"{path} does not exist; {again}")
+            found = trace.read(path)
+            if found.run != f"{side}/{name}":
+                raise PitbError(f"{path} is the trace of {found.run!r}, not of {side}/{name}")
+            self._libraries[name, side] = found
         return self._libraries[name, side]
 
     def references(self) -> Iterator[Trace]:
@@ -318,6 +325,11 @@ def judge(
         outcome.verdict = ERROR
         return outcome
     both = Pair(a, b)
+    start = both.difference(0, "param")
+    if start is not None and start.max_abs > 0:
+        outcome.verdict = ERROR
+        outcome.reason = f"{a.run} and {b.run} start apart: {start.tensor}[{start.index}]"
+        return outcome
     missing = both.missing(case.resume_step) if not any(errors) else None
     if missing is not None:
         outcome.verdict, outcome.reason = ERROR, missing

@@ -59,6 +59,8 @@ def load(folders: Iterable[Path]) -> Judged:
         except (pa.ArrowException, OSError) as error:
             first = str(error).splitlines()[0]
             raise PitbError(f"{folder / 'rows.parquet'} is not readable: {first}") from None
+    if not outcomes or not kills:
+        raise PitbError("nothing was judged: there are no outcomes, or no mutants")
     return Judged(outcomes, kills, pa.concat_tables(tables))
 
 

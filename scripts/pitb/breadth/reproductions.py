@@ -628,6 +628,10 @@ def parse(output: str) -> Prediction:
     return found
 
 
+OWN_FAULT = re.compile(r"(ModuleNotFound|Import|Syntax|Indentation|Name)Error")
+"""What is no failure of a library's."""
+
+
 def check(expected: Expected, ran: Mapping[str, Ran]) -> list[str]:
     """What is wrong with what two programs printed; nothing where they show their finding."""
     wrong = []
@@ -636,6 +640,8 @@ def check(expected: Expected, ran: Mapping[str, Ran]) -> list[str]:
         if should_fail != (ran[side].code != 0):
             said = ran[side].error or "nothing"
             wrong.append(f"{FILES[side]} {'must fail' if should_fail else f'fails: {said}'}")
+        elif should_fail and OWN_FAULT.search(ran[side].error or ""):
+            wrong.append(f"{FILES[side]} fails by its own fault: {ran[side].error}")
     if expected.fails or wrong:
         return wrong
     printed = {side: parse(ran[side].output) for side in SIDES}
