@@ -7,7 +7,7 @@ from collections import Counter
 import pyarrow.parquet as pq
 import pytest
 
-from pitb.breadth import report
+from pitb.breadth import laws, report
 from pitb.breadth.cases import SETS
 from pitb.registry import optimizers
 
@@ -49,7 +49,10 @@ def test_the_verdicts_add_up(judged):
     counts = report.totals(judged.outcomes)
     assert sum(sum(found.values()) for found in counts.values()) == len(judged.outcomes)
     for pair in ("pytorch--reference", "burn--reference"):
-        assert set(counts[pair]) <= {"OK", "impossible"}
+        assert set(counts[pair]) <= {"OK", "impossible", "undecided"}
+        # Only L-BFGS branches on numbers that float32 leaves open.
+        undecided = {o["optimizer"] for o in judged.outcomes if o["verdict"] == "undecided"}
+        assert undecided <= {"LBFGS"}
 
 
 def test_an_observed_run_ends_in_the_bits_of_one_that_is_not(judged):
@@ -98,7 +101,8 @@ def test_every_row_has_its_tolerance_and_the_one_it_needed(folder, judged):
     assert len(rows) == judged.rows.num_rows
     for row in rows:
         assert row["tolerance"] > 0
-        assert (row["needed"] <= row["tolerance"]) == (row["verdict"] == "OK")
+        within = "OK" if row["needed"] <= row["tolerance"] else "MISMATCH"
+        assert row["verdict"] == (within if row["tolerance"] <= laws.MOST else "undecided")
         assert row["moved"] >= 0
 
 
