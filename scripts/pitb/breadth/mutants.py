@@ -170,7 +170,6 @@ class Hunt:
         """Among the cases of a judge's plan."""
         self.judge = judge_
         self.read: dict[tuple[str, str], set[str]] = {}
-        self._bases: dict[tuple[str, str], Any] = {}
 
     def kills(self, optimizer: str) -> Iterator[Kill]:
         """What became of each mutant of ``optimizer``, on each side."""
