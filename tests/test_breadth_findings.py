@@ -149,11 +149,11 @@ def test_findings_survive_json():
 
 @pytest.mark.torch
 def test_what_a_choice_means_is_read_from_its_docstring():
-    from pitb.breadth.equation_findings import choices, meaning, value_of
+    from pitb.breadth.equation_findings import choices, meaning
     from pitb.reference.descriptions import DESCRIPTIONS
 
     pairs = [(DESCRIPTIONS["pytorch"][n], DESCRIPTIONS["burn"][n]) for n in DESCRIPTIONS["burn"]]
-    differing = {c for c in choices() for a, b in pairs if value_of(a, c) != value_of(b, c)}
+    differing = {c for c in choices() for a, b in pairs if a.value(c) != b.value(c)}
     assert {"tied", "lbfgs.line_search_tolerance"} <= differing
     assert all(meaning(choice) for choice in differing)
     with pytest.raises(PitbError, match="no docstring"):

@@ -141,18 +141,6 @@ def choices() -> list[str]:
     return [item.name for item in fields(Equations) if item.name != "lbfgs"] + own
 
 
-def value_of(eq: Equations, choice: str) -> Any:
-    """The value of a choice, also of one of L-BFGS's."""
-    outer, _, inner = choice.partition(".")
-    return getattr(eq.lbfgs, inner) if inner else getattr(eq, outer)
-
-
-def with_value(eq: Equations, choice: str, value: Any) -> Equations:
-    """With one choice changed."""
-    outer, _, inner = choice.partition(".")
-    return eq.but(lbfgs=replace(eq.lbfgs, **{inner: value})) if inner else eq.but(**{outer: value})
-
-
 def _differing(evidence: Evidence, optimizer: str = "") -> dict[str, list[str]]:
     """For each choice the optimizers, or one, whose descriptions differ in it and that read it."""
     read_by: dict[str, set[str]] = {}
@@ -170,7 +158,7 @@ def _differing(evidence: Evidence, optimizer: str = "") -> dict[str, list[str]]:
             continue
         sides = [describe(side, name) for side in ("pytorch", "burn")]
         for choice in choices():
-            a, b = (value_of(eq, choice) for eq in sides)
+            a, b = (eq.value(choice) for eq in sides)
             if a != b and choice in read_here:
                 found.setdefault(choice, []).append(name)
     return found
@@ -294,10 +282,7 @@ def smallest(
 
 def aligned_runs(entry: dict[str, Any], choice: str) -> tuple[Run, Run]:
     """The run as burn's description has it, and with one choice as PyTorch's has it."""
-    case = runs.case_of(entry)
-    ours, theirs = (runs.equations_of(case, side) for side in ("pytorch", "burn"))
-    changed = with_value(theirs, choice, value_of(ours, choice))
-    return runs.reference_run(entry, "burn"), runs.reference_run(entry, "burn", changed)
+    return runs.aligned(entry, []), runs.aligned(entry, [choice])
 
 
 def effect(entry: dict[str, Any], choice: str) -> Effect | None:
@@ -370,7 +355,7 @@ def _values(choice: str, side: str, names: Sequence[str]) -> str:
     """The value of a choice, by optimizer where they have several."""
     found: dict[str, list[str]] = {}
     for name in names:
-        value = value_of(describe(side, name), choice)
+        value = describe(side, name).value(choice)
         text = ", ".join(sorted(value)) or "none" if isinstance(value, frozenset) else str(value)
         found.setdefault(text, []).append(name)
     if len(found) == 1:

@@ -54,8 +54,10 @@ def aligned(entry: dict[str, Any], names: Sequence[str]) -> Run:
     groups = []
     for group in run.groups:
         ours = first if group is run.groups[0] else describe("pytorch", group.optimizer)
-        changes = {name: getattr(ours, name) for name in names}
-        groups.append(replace(group, equations=group.equations.but(**changes)))
+        changed = group.equations
+        for name in names:
+            changed = changed.with_value(name, ours.value(name))
+        groups.append(replace(group, equations=changed))
     return replace(run, groups=tuple(groups))
 
 

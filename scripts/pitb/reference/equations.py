@@ -137,6 +137,18 @@ class Equations:
         """
         return replace(self, **changes)
 
+    def value(self, choice: str) -> Any:
+        """The value of a choice, also of one of L-BFGS's, ``lbfgs.curvature``."""
+        outer, _, inner = choice.partition(".")
+        return getattr(self.lbfgs, inner) if inner else getattr(self, outer)
+
+    def with_value(self, choice: str, value: Any) -> "Equations":
+        """These with one choice changed, also one of L-BFGS's."""
+        outer, _, inner = choice.partition(".")
+        if inner:
+            return self.but(lbfgs=replace(self.lbfgs, **{inner: value}))
+        return self.but(**{outer: value})
+
     def differences(self, other: "Equations") -> dict[str, tuple[Any, Any]]:
         """The choices in which two descriptions differ, with both values."""
         pairs = {
