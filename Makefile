@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup resume breadth slice test check format lock bench docs docs-check help
+.PHONY: all setup resume breadth slice test check format lock libraries bench docs docs-check help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -50,6 +50,11 @@ format: setup ## Format everything
 lock: setup ## Pin what requirements.in asks for, with hashes
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-annotate requirements.in -o requirements.lock
+
+libraries: setup ## Record both libraries' calls and defaults, after a change of their versions
+	@$(SNAKEMAKE) results/evidence/defaults/burn.json
+	$(BIN)/python scripts/record_libraries.py --burn results/evidence/defaults/burn.json \
+		--lock Cargo.lock --out scripts/pitb/libraries.json
 
 bench: all ## Measure the pipeline against the plainest way to do the same
 	$(BIN)/python bench/run.py

@@ -18,6 +18,7 @@ CARGO = (1, 95)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 LOCK = os.path.join(ROOT, "requirements.lock")
+PROJECT = os.path.join(ROOT, "pyproject.toml")
 STAMP = os.path.join(VENV, "requirements.sha256")
 
 
@@ -69,8 +70,9 @@ def bin_path(name):
 def lock_hash():
     """Of what .venv is filled from and by: another lock or another Python means another .venv."""
     digest = hashlib.sha256(sys.version.encode())
-    with open(LOCK, "rb") as file:
-        digest.update(file.read())
+    for path in (LOCK, PROJECT):
+        with open(path, "rb") as file:
+            digest.update(file.read())
     return digest.hexdigest()
 
 
@@ -122,6 +124,9 @@ def fill():
     uv = [bin_path("uv"), "pip", "install", "--require-hashes", "--compile-bytecode"]
     uv += ["--python", bin_path("python")]
     run(*uv, "-r", LOCK)
+    # The command `pitb` itself, from this folder; what it needs is there.
+    uv = [bin_path("uv"), "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    run(*uv, "--python", bin_path("python"), "--editable", ROOT)
     with open(STAMP, "w") as file:
         file.write(lock_hash())
 

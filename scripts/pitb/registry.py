@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from pitb import libraries
 from pitb.errors import PitbError, nearest
 
 Options = dict[str, Any]
@@ -141,10 +142,10 @@ class Optimizer:
             return True
         if name in self.neutral:
             return bool(value == self.neutral[name])
-        return value is None or bool(value == self.defaults()[name])
+        return value is None or bool(value == libraries.pytorch_defaults(self.pytorch).get(name))
 
     def defaults(self) -> Options:
-        """``opt.defaults`` of the Python side, its tuples as lists."""
+        """``opt.defaults`` of the Python side as installed, its tuples as lists."""
         return self.resolved({})
 
     def resolved(self, options: Mapping[str, Any]) -> Options:
