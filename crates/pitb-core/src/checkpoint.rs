@@ -1,5 +1,6 @@
 //! Parameters and states of a run, saved and loaded through burn's records.
 
+use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -9,6 +10,9 @@ use burn::store::ModuleRecord;
 use burn::tensor::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::json;
+use crate::layout;
+use crate::run::quietly;
 use crate::spec::Spec;
 use crate::trace::write_json;
 use crate::trainer::{Optimizer, Trainer};
@@ -28,7 +32,20 @@ struct Checkpoint {
     scheduler_state: String,
 }
 
+/// A file that cannot be taken up or written: a mistake of who asked for it, and no outcome of the
+/// run.
+#[derive(Debug)]
+pub struct Refused(String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Writes parameters and states after the last update of `spec` to `path`.
+///
+/// Fails with [`Refused`] where the file cannot be written.
 pub fn save<M: Module>(path: &Path, spec: &Spec, model: &M, trainer: &Trainer) -> Result<()> {
     let optimizer = match &trainer.optimizer {
         Optimizer::Module(updater) => updater.inner.into_bytes()?,
@@ -42,12 +59,12 @@ pub fn save<M: Module>(path: &Path, spec: &Spec, model: &M, trainer: &Trainer) -
         optimizer_state: hexadecimal(&optimizer),
         scheduler_state: hexadecimal(&trainer.rates.to_record().into_bytes()?),
     };
-    write_json(path, &serde_json::to_value(checkpoint)?)
+    write_json(path, &serde_json::to_value(checkpoint)?).context(Refused("\"save\"".to_string()))
 }
 
 /// Loads what [`save`] wrote after `updates` updates into a model and a trainer of the same run.
 ///
-/// Fails where the file is not of that run.
+/// Fails with [`Refused`] where the file is not of that run, or no such file.
 pub fn load<M: Module>(
     path: &Path,
     spec: &Spec,
@@ -56,18 +73,42 @@ pub fn load<M: Module>(
     trainer: Trainer,
 ) -> Result<(M, Trainer)> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-    let saved: Checkpoint = serde_json::from_str(&text)
-        .with_context(|| format!("{shown} holds no parameters and states"))?;
-    if (&saved.problem, &saved.optimizer) != (&spec.problem, &spec.optimizer) {
-        bail!("{shown} was saved by a run with another problem or optimizer");
+    // burn panics of some records that are none.
+    quietly(|| loaded(path, spec, updates, model, trainer))
+        .with_context(|| Refused(format!("{shown} cannot be resumed from")))
+}
+
+fn loaded<M: Module>(
+    path: &Path,
+    spec: &Spec,
+    updates: usize,
+    model: M,
+    trainer: Trainer,
+) -> Result<(M, Trainer)> {
+    let saved: Checkpoint = json::read(path, "hold parameters and states")?;
+    let name = |problem: &Option<String>| problem.clone().unwrap_or_else(|| "a1".to_string());
+    for (what, found, wanted) in [
+        ("problem", name(&saved.problem), name(&spec.problem)),
+        ("optimizer", saved.optimizer, spec.optimizer.clone()),
+    ] {
+        if found != wanted {
+            bail!("it was saved by a run with the {what} {found}, not {wanted}");
+        }
     }
     if saved.updates != updates {
         let found = saved.updates;
-        bail!("{shown} was saved after {found} updates, but \"resume_step\" is {updates}");
+        bail!("it was saved after {found} updates, but \"resume_step\" is {updates}");
     }
     let record = ModuleRecord::from_bytes(bytes(&saved.parameters)?)?;
+    let fresh = layout::parameters(&model);
     let model = model.try_load_record(record)?;
+    for (found, wanted) in layout::parameters(&model).iter().zip(&fresh) {
+        let kind = |it: &layout::Named| format!("{} of shape {:?}", it.dtype, it.shape);
+        let (name, found, wanted) = (&wanted.name, kind(found), kind(wanted));
+        if found != wanted {
+            bail!("its {name:?} is {found}, and that of the run {wanted}");
+        }
+    }
     let state = bytes(&saved.optimizer_state)?;
     let optimizer = match trainer.optimizer {
         Optimizer::Module(mut updater) => {

@@ -14,12 +14,14 @@
 //! - [`record`]: the training of a run, and what its trace holds of it.
 //! - [`run`]: a run from its specification to its trace.
 //! - [`trace`]: the trace file.
+//! - [`json`]: JSON that a user wrote, read strictly.
 //! - [`cli`]: what the command lines have in common.
 
 pub mod a1;
 pub mod checkpoint;
 pub mod cli;
 pub mod clip;
+pub mod json;
 pub mod layout;
 pub mod models;
 pub mod observe;

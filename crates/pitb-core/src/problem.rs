@@ -226,10 +226,14 @@ pub(crate) fn unknown<'a>(
     name: &str,
     names: impl Iterator<Item = &'a str>,
 ) -> anyhow::Error {
-    anyhow::anyhow!(
-        "unknown {what} {name:?}; the nearest is {:?}",
-        nearest(name, names)
-    )
+    let mut names = names.peekable();
+    match names.peek() {
+        None => anyhow::anyhow!("unknown {what} {name:?}; there are none"),
+        Some(_) => {
+            let near = nearest(name, names);
+            anyhow::anyhow!("unknown {what} {name:?}; the nearest is {near:?}")
+        }
+    }
 }
 
 fn check_names<'a>(
@@ -259,7 +263,15 @@ fn check_names<'a>(
 }
 
 fn check_size(what: &str, shape: &[usize], values: &[f64]) -> Result<()> {
-    let wanted = shape.iter().product::<usize>();
+    if shape.contains(&0) {
+        bail!("{what} of shape {shape:?} has no values");
+    }
+    let wanted = shape
+        .iter()
+        .try_fold(1, |size: usize, n| size.checked_mul(*n));
+    let Some(wanted) = wanted else {
+        bail!("{what} of shape {shape:?} has more values than a computer can count");
+    };
     match values.len() == wanted {
         true => Ok(()),
         false => bail!(

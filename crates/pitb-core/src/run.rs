@@ -5,15 +5,17 @@ use std::collections::HashSet;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use burn::module::Module;
 use serde_json::{Map, Value, json};
 
 use crate::a1;
+use crate::checkpoint::{self, Refused};
 use crate::layout;
 use crate::models::{Problem, Work, with_problem};
 use crate::record::record;
 use crate::trace::{SCHEMA_VERSION, Trace};
+use crate::trainer::Trainer;
 
 pub use crate::clip::Clip;
 use crate::spec::Plan;
@@ -39,17 +41,33 @@ impl Run {
 /// Trains `spec`. A panic of burn's ends the run, not the program: the trace then holds what was
 /// recorded before it, and the message.
 ///
-/// Fails where the specification itself is wrong.
+/// Fails where the specification itself is wrong, or a file that it names.
 pub fn train(spec: &Spec) -> Result<Run> {
     let plan = spec.plan()?;
-    let work = Training { spec, plan: &plan };
-    with_problem(
-        &plan.definition,
-        spec.dtype,
-        &a1::device(),
-        spec.accumulate,
-        work,
-    )
+    on_problem(spec, &plan, Training { spec, plan: &plan })?
+        .with_context(|| format!("run {}", spec.id))
+}
+
+fn on_problem<W: Work>(spec: &Spec, plan: &Plan, work: W) -> Result<W::Output> {
+    let device = a1::device();
+    with_problem(&plan.definition, spec.dtype, &device, spec.accumulate, work)
+}
+
+/// Takes the run up from its checkpoint, to see whether it can be.
+struct Resuming<'a> {
+    spec: &'a Spec,
+    plan: &'a Plan,
+    path: &'a Path,
+    step: usize,
+}
+
+impl Work for Resuming<'_> {
+    type Output = Result<()>;
+
+    fn on<M: Module>(self, problem: Problem<M>) -> Result<()> {
+        let trainer = Trainer::new(self.plan, self.spec.clipping_by, None)?;
+        checkpoint::load(self.path, self.spec, self.step, problem.model, trainer).map(drop)
+    }
 }
 
 struct Training<'a> {
@@ -58,34 +76,57 @@ struct Training<'a> {
 }
 
 impl Work for Training<'_> {
-    type Output = Run;
+    type Output = Result<Run>;
 
-    fn on<M: Module>(self, problem: Problem<M>) -> Run {
+    fn on<M: Module>(self, problem: Problem<M>) -> Result<Run> {
         let Self { spec, plan } = self;
         let mut metadata = metadata(spec, plan, &problem.model);
         let mut trace = Trace::default();
         let outcome = quietly(|| record(spec, plan, problem, &mut trace));
-        let error = outcome.err().map(|error| format!("{error:#}"));
+        let error = match outcome {
+            Err(error) if error.is::<Refused>() => return Err(error),
+            Err(error) => Some(format!("{error:#}")),
+            Ok(()) => None,
+        };
         if let Some(error) = &error {
             metadata.insert("error".to_string(), json!(error));
         }
-        Run {
+        Ok(Run {
             trace,
             metadata,
             error,
-        }
+        })
     }
 }
 
 /// Trains all of `specs` into `folder`, one trace each. All are checked before the first is
-/// trained. `after` is told of each run once its trace is written.
+/// trained, also what they resume from, unless an earlier one of them saves it. `after` is told of each run once its trace is written.
 pub fn train_all(
     specs: &[Spec],
     folder: &Path,
     mut after: impl FnMut(&Spec, &Run) -> Result<()>,
 ) -> Result<()> {
+    let mut saved = HashSet::new();
     for spec in specs {
-        spec.plan()?;
+        let plan = spec.plan()?;
+        if let (Some(path), Some(step)) = (&spec.resume, spec.resume_step)
+            && !saved.contains(path)
+        {
+            let work = Resuming {
+                spec,
+                plan: &plan,
+                path,
+                step,
+            };
+            match quietly(|| on_problem(spec, &plan, work)?) {
+                Err(error) if error.is::<Refused>() => {
+                    return Err(error.context(format!("run {}", spec.id)));
+                }
+                // Whatever else there is will be the outcome of the run.
+                _ => {}
+            }
+        }
+        saved.extend(spec.save.iter());
     }
     for spec in specs {
         let run = train(spec)?;

@@ -8,6 +8,7 @@ use burn::lr_scheduler::{LrSchedulerConfig, LrSchedulerRecord};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::json;
 use crate::optimizers;
 use crate::run::quietly;
 
@@ -50,9 +51,11 @@ impl Schedule {
         if resume_at > self.steps {
             bail!("resume_at is {resume_at}, more than {} steps", self.steps);
         }
+        let mut rates = Vec::new();
+        let reserved = rates.try_reserve_exact(self.steps);
+        reserved.with_context(|| format!("there is no memory for {} rates", self.steps))?;
         quietly(|| {
             let mut scheduler = build(&config)?;
-            let mut rates = Vec::with_capacity(self.steps);
             for step in 0..self.steps {
                 if self.resume_at == Some(step) {
                     let bytes = scheduler.to_record().into_bytes()?;
@@ -74,10 +77,7 @@ pub fn answer(path: &Path) -> Result<Value> {
     struct Schedules {
         schedules: Vec<Schedule>,
     }
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the schedules in {}", path.display()))?;
-    let Schedules { schedules } = serde_json::from_str(&text)
-        .map_err(|error| anyhow!("{} does not list schedules: {error}", path.display()))?;
+    let Schedules { schedules } = json::read(path, "list schedules")?;
     let mut found = Map::new();
     for schedule in schedules {
         let rates = match schedule.rates() {

@@ -1,6 +1,6 @@
 //! What to train: the specification of a run, and the batch file that lists many.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,11 +13,16 @@ use serde_json::Value;
 
 use crate::a1::{self, Arithmetic};
 use crate::clip::Clip;
+use crate::json;
 use crate::layout;
 use crate::models::{Problem, Work, with_problem};
 use crate::optimizers::{self, Configured, Maker, OptionError, Options};
 use crate::problem::{Definition, Dtype, Kind, unknown};
+use crate::run::quietly;
 use crate::schedule;
+
+/// A trace counts steps in int32, and has one more for the loss of the trained model.
+const MAX_STEPS: usize = i32::MAX as usize - 1;
 
 /// By what way the clipping among an optimizer's options is given to burn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -205,8 +210,9 @@ impl Spec {
                 self.id
             );
         }
-        if self.steps == 0 {
-            bail!("steps of run {} is 0; it must be 1 or more", self.id);
+        if !(1..=MAX_STEPS).contains(&self.steps) {
+            let (id, steps) = (&self.id, self.steps);
+            bail!("steps of run {id} is {steps}; it must be 1 or more and {MAX_STEPS} or less");
         }
         let optimizer = optimizers::configured(&self.optimizer, &self.options);
         let optimizer = optimizer.map_err(|error| self.located(error, "options"))?;
@@ -220,13 +226,11 @@ impl Spec {
             clip.check()?;
         }
         let definition = self.defined()?;
-        let parameters = with_problem(
-            &definition,
-            self.dtype,
-            &a1::device(),
-            self.accumulate,
-            Names,
-        );
+        // What the checks let through may still be too much for burn.
+        let parameters = quietly(|| {
+            let device = a1::device();
+            with_problem(&definition, self.dtype, &device, self.accumulate, Names)
+        });
         let parameters = parameters.with_context(|| match &self.problem {
             Some(problem) => format!("problem {problem}"),
             None => "problem A1".to_string(),
@@ -383,23 +387,31 @@ fn check_rate(lr: f64) -> Result<()> {
 
 /// Reads the specifications of many runs from a JSON file; see [`parse_specs`].
 pub fn read_specs(path: &Path) -> Result<Vec<Spec>> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the runs in {}", path.display()))?;
-    parse_specs(&text, &path.display().to_string())
+    let batch = json::read(path, "list runs")?;
+    specs(batch, &path.display().to_string())
 }
 
 /// The specifications in a JSON text `{"problems": {NAME: {...}}, "runs": [...]}`, of which
 /// `problems` may be left out. Messages call it `name`.
+///
+/// Fails where a key of it or the id of a run is there twice, naming it, or is unknown.
 pub fn parse_specs(text: &str, name: &str) -> Result<Vec<Spec>> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Batch {
-        #[serde(default)]
-        problems: BTreeMap<String, Definition>,
-        runs: Vec<Spec>,
+    specs(json::parse(text, name, "list runs")?, name)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Batch {
+    #[serde(default)]
+    problems: BTreeMap<String, Definition>,
+    runs: Vec<Spec>,
+}
+
+fn specs(Batch { problems, mut runs }: Batch, name: &str) -> Result<Vec<Spec>> {
+    let mut ids = HashSet::new();
+    if let Some(twice) = runs.iter().find(|spec| !ids.insert(spec.id.as_str())) {
+        bail!("{name}: run {:?} is listed twice", twice.id);
     }
-    let Batch { problems, mut runs } = serde_json::from_str(text)
-        .map_err(|error| anyhow!("{name} does not list runs: {error}"))?;
     let problems = problems.into_iter();
     let problems = problems.map(|(name, definition)| (name, Arc::new(definition)));
     let problems = problems.collect::<BTreeMap<_, _>>();

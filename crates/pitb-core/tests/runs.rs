@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use pitb_core::optimizers;
-use pitb_core::run::{Spec, read_specs, train, train_all};
+use pitb_core::run::{Spec, parse_specs, read_specs, train, train_all};
 use serde_json::{Value, json};
 
 fn spec(value: Value) -> Spec {
@@ -211,6 +211,36 @@ fn malformed_specifications_are_refused() {
         std::fs::write(&path, text).unwrap();
         let message = format!("{:#}", read_specs(&path).unwrap_err());
         assert!(message.contains("does not list runs"), "{message}");
+    }
+    let run = r#"{"id": "burn/a", "optimizer": "Sgd", "lr": 0.1, "steps": 1}"#;
+    let problem = r#""a": {"model": "rosenbrock", "parameters": []}"#;
+    for (text, expected) in [
+        (
+            run.replace("steps", "stpes"),
+            "\"stpes\"; the nearest is \"steps\"",
+        ),
+        (
+            run.replace("\"lr\": 0.1", "\"lr\": 0.1, \"lr\": 1"),
+            "key \"lr\" is given twice",
+        ),
+        (format!("{run}, {run}"), "run \"burn/a\" is listed twice"),
+    ] {
+        let text = format!(r#"{{"runs": [{text}]}}"#);
+        let message = format!("{:#}", parse_specs(&text, "runs.json").unwrap_err());
+        assert!(
+            message.starts_with("runs.json") && message.contains(expected),
+            "{message}"
+        );
+    }
+    let twice = format!(r#"{{"problems": {{{problem}, {problem}}}, "runs": [{run}]}}"#);
+    let message = format!("{:#}", parse_specs(&twice, "runs.json").unwrap_err());
+    assert!(message.contains("key \"a\" is given twice"), "{message}");
+    for steps in [0, 1 << 31, 1 << 40, usize::MAX] {
+        let mut wrong = simple("Sgd");
+        wrong.steps = steps;
+        let message = format!("{:#}", train(&wrong).err().expect("refused"));
+        let expected = format!("steps of run burn/sgd is {steps}; it must be");
+        assert!(message.starts_with(&expected), "{message}");
     }
     for id in ["sgd", "burn/", "pytorch/sgd", "burn/../x", "burn/a/b"] {
         let mut wrong = simple("Sgd");

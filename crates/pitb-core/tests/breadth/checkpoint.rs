@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::common::{file, parameters, run, trace, values};
+use pitb_core::run::{train, train_all};
+
+use super::common::{file, parameters, run, spec, trace, values};
 
 /// The whole run, and the one that goes on after two updates.
 fn halves(name: &str, problem: &str, more: Value) -> [pitb_core::trace::Trace; 2] {
@@ -76,28 +78,115 @@ fn schedulers_groups_and_clipping_resume_too() {
 }
 
 #[test]
-fn files_that_do_not_fit_end_the_run() {
+fn files_that_do_not_fit_are_refused_before_anything_is_trained() {
     let path = file("other.json");
     trace("single", json!({"steps": 2, "save": path}));
-    let cases = [
+    let saved: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let spoilt = |name: &str, key: &str, value: Value| {
+        let mut spoilt = saved.clone();
+        spoilt[key] = value;
+        std::fs::write(file(name), spoilt.to_string()).unwrap();
+        file(name)
+    };
+    let digits = saved["parameters"].as_str().unwrap();
+    std::fs::write(file("empty.json"), "{}").unwrap();
+    std::fs::write(file("truncated.json"), &saved.to_string()[..100]).unwrap();
+    for (file, more, expected) in [
+        (file("missing.json"), json!({}), "cannot read"),
+        (path.clone(), json!({"resume_step": 3}), "after 2 updates"),
         (
-            json!({"resume": file("missing.json"), "resume_step": 2}),
-            "cannot read",
+            path.clone(),
+            json!({"optimizer": "Sgd"}),
+            "optimizer AdamW, not Sgd",
         ),
-        (json!({"resume": path, "resume_step": 3}), "after 2 updates"),
         (
-            json!({"resume": path, "resume_step": 2, "optimizer": "Sgd"}),
-            "another problem or optimizer",
+            path.clone(),
+            json!({"problem": "mlp"}),
+            "problem single, not mlp",
         ),
-    ];
-    for (more, expected) in cases {
-        let error = run("single", more).error.expect("it ends early");
-        assert!(error.contains(expected), "{error}");
+        (
+            path.clone(),
+            json!({"dtype": "float64"}),
+            "\"fc.weight\" is float32",
+        ),
+        (
+            file("empty.json"),
+            json!({}),
+            "does not hold parameters and states",
+        ),
+        (
+            file("truncated.json"),
+            json!({}),
+            "does not hold parameters and states",
+        ),
+        (
+            spoilt("x.json", "parameters", json!("xx")),
+            json!({}),
+            "hexadecimal",
+        ),
+        (
+            spoilt("short.json", "parameters", json!(digits[..40])),
+            json!({}),
+            "resumed from: ",
+        ),
+        (
+            spoilt("state.json", "optimizer_state", json!("00ff")),
+            json!({}),
+            "resumed from: ",
+        ),
+        (
+            spoilt("rates.json", "scheduler_state", json!("00ff")),
+            json!({}),
+            "resumed from: ",
+        ),
+    ] {
+        let mut all = json!({"resume": file, "resume_step": 2});
+        all.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let problem = all["problem"].as_str().unwrap_or("single").to_string();
+        let spec = spec(&problem, all);
+        let error = format!("{:#}", train(&spec).err().expect("refused"));
+        let start = format!("run burn/test: {} cannot be resumed from: ", file.display());
+        assert!(
+            error.starts_with(&start) && error.contains(expected),
+            "{error}"
+        );
+        let mut first = spec.clone();
+        first.id = "burn/first".to_string();
+        (first.resume, first.resume_step) = (None, None);
+        let folder = self::file("refused");
+        let refused = train_all(&[first, spec], &folder, |_, _| Ok(()));
+        assert_eq!(format!("{:#}", refused.unwrap_err()), error);
+        assert!(!folder.exists(), "{error}");
     }
-    std::fs::write(file("spoilt.json"), "{}").unwrap();
-    let more = json!({"resume": file("spoilt.json"), "resume_step": 2});
-    let error = run("single", more).error.expect("it ends early");
-    assert!(error.contains("holds no parameters and states"), "{error}");
+}
+
+#[test]
+fn a_batch_can_go_on_from_what_it_saves() {
+    let path = file("within.json");
+    let _ = std::fs::remove_file(&path);
+    let mut first = spec("single", json!({"steps": 2, "save": path}));
+    first.id = "burn/first".to_string();
+    let second = spec("single", json!({"resume": path, "resume_step": 2}));
+    let mut errors = Vec::new();
+    train_all(&[first, second], &file("within"), |_, run| {
+        errors.push(run.error.clone());
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(errors, [None, None]);
+}
+
+#[test]
+fn what_cannot_be_saved_is_refused() {
+    std::fs::write(file("no-folder"), "").unwrap();
+    let spec = spec("single", json!({"save": file("no-folder").join("a.json")}));
+    let error = format!("{:#}", train(&spec).err().expect("refused"));
+    assert!(
+        error.starts_with("run burn/test: \"save\": cannot "),
+        "{error}"
+    );
 }
 
 /// burn reads the tensors of a state from its record in the device's default element type, float32,

@@ -283,20 +283,23 @@ fn wrong_problems_are_refused_by_name() {
         format!("{:#}", refused.expect_err("refused"))
     };
     type Case<'a> = (&'a dyn Fn(&mut Value), &'a str);
-    let cases: [Case; 14] = [
+    let cases: [Case; 18] = [
         (
             &|b| b["runs"][0]["problem"] = json!("singel"),
             "unknown problem \"singel\"; the nearest is \"single\"",
         ),
         (
             &|b| b["problems"]["single"]["model"] = json!("singel"),
-            "unknown variant",
+            "unknown variant \"singel\"; the nearest is \"single\"",
         ),
         (
             &|b| b["problems"]["single"]["inputz"] = json!({}),
-            "unknown field `inputz`",
+            "unknown field \"inputz\"; the nearest is \"inputs\"",
         ),
-        (&|b| b["problem"] = json!({}), "unknown field `problem`"),
+        (
+            &|b| b["problem"] = json!({}),
+            "unknown field \"problem\"; the nearest is \"problems\"",
+        ),
         (
             &|b| b["problems"]["single"]["parameters"][0]["name"] = json!("fc.wieght"),
             "problem single: unknown parameter \"fc.wieght\"; the nearest is \"fc.weight\"",
@@ -317,6 +320,31 @@ fn wrong_problems_are_refused_by_name() {
         (
             &|b| b["problems"]["single"]["parameters"][0]["shape"] = json!([2, 5]),
             "of shape [2, 5] needs 10 values, not 15",
+        ),
+        (
+            // The product of both is 0 where it is cut off at 64 bits.
+            &|b| {
+                let parameter = &mut b["problems"]["single"]["parameters"][0];
+                parameter["shape"] = json!([1_u64 << 32, 1_u64 << 32]);
+                parameter["values"] = json!([]);
+            },
+            "of shape [4294967296, 4294967296] has more values than a computer can count",
+        ),
+        (
+            &|b| b["problems"]["single"]["parameters"][0]["shape"] = json!([1_u64 << 40, 3]),
+            "of shape [1099511627776, 3] needs 3298534883328 values, not 15",
+        ),
+        (
+            &|b| {
+                let parameter = &mut b["problems"]["single"]["parameters"][0];
+                parameter["shape"] = json!([1_u64 << 40, 0]);
+                parameter["values"] = json!([]);
+            },
+            "of shape [1099511627776, 0] has no values",
+        ),
+        (
+            &|b| b["runs"][0]["accumulate"] = json!(1_u64 << 40),
+            "\"accumulate\" is 1099511627776, but ",
         ),
         (
             &|b| b["problems"]["single"]["parameters"][0]["shape"] = json!([5, 3]),

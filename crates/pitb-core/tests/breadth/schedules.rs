@@ -109,5 +109,23 @@ fn malformed_lists_of_schedules_are_refused() {
     assert!(message.contains("\"a\" is listed twice"), "{message}");
     let unknown = json!([{"name": "a", "config": {"Constant": 0.1}, "steps": 1, "resume": 1}]);
     let message = format!("{:#}", answer("unknown.json", unknown).unwrap_err());
-    assert!(message.contains("unknown field `resume`"), "{message}");
+    assert!(
+        message.contains("unknown field \"resume\"; the nearest is \"resume_at\""),
+        "{message}"
+    );
+}
+
+#[test]
+fn more_rates_than_there_is_memory_for_are_refused_alone() {
+    let schedules = json!([
+        {"name": "huge", "config": {"Constant": 0.1}, "steps": 1_u64 << 60},
+        {"name": "small", "config": {"Constant": 0.1}, "steps": 1},
+    ]);
+    let found = answer("huge.json", schedules).unwrap();
+    let error = found["huge"]["error"].as_str().unwrap();
+    assert!(
+        error.starts_with("there is no memory for 1152921504606846976 rates"),
+        "{error}"
+    );
+    assert_eq!(found["small"], json!({"rates": [0.1]}));
 }

@@ -225,20 +225,29 @@ fn what_contradicts_itself_is_refused_by_its_keys() {
         ),
         (
             json!({"groups": [{"parameters": ["fc.bias"], "rate": 1}]}),
-            "unknown field `rate`",
+            "unknown field \"rate\"; the nearest is \"parameters\"",
         ),
         (
             json!({"clipping_by": "group"}),
             "\"clipping_by\" is given, but",
         ),
-        (json!({"clipping_by": "nobody"}), "unknown variant `nobody`"),
-        (json!({"dtype": "float16"}), "unknown variant `float16`"),
+        (
+            json!({"clipping_by": "nobody"}),
+            "unknown variant \"nobody\"",
+        ),
+        (
+            json!({"dtype": "float16"}),
+            "unknown variant \"float16\"; the nearest is \"float",
+        ),
         (json!({"resume": "x"}), "\"resume\" and \"resume_step\""),
         (
             json!({"resume": "x", "resume_step": 4}),
             "\"resume_step\" is 4",
         ),
-        (json!({"freeze": []}), "unknown field `freeze`"),
+        (
+            json!({"freeze": []}),
+            "unknown field \"freeze\"; the nearest is \"frozen\"",
+        ),
     ];
     for (more, expected) in cases {
         let message = refusal("single", more);
