@@ -131,8 +131,17 @@ def fill():
         file.write(lock_hash())
 
 
+EXAMPLES = """examples:
+  python3 scripts/bootstrap.py
+  python3 scripts/bootstrap.py --check cargo"""
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--check", choices=["python", "cargo"], help="only check for this one")
     arguments = parser.parse_args()
     try:

@@ -4,6 +4,9 @@ import re
 import subprocess
 import sys
 
+from pitb import arguments as command_line
+
+EXAMPLES = "  python scripts/check_lint.py"
 EXCEPTED = {
     "Specify a conda environment or container for each rule.": (
         "the one environment of all rules is .venv, pinned with hashes by requirements.lock"
@@ -12,6 +15,7 @@ EXCEPTED = {
 
 
 def main() -> int:
+    command_line.parser(__doc__, EXAMPLES).parse_args()
     command = [sys.executable, "-m", "snakemake", "--lint"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     printed = ended.stdout + ended.stderr

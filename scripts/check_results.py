@@ -1,16 +1,19 @@
 """Say whether every pair was compared and every published figure reproduced; exit code 1 if not."""
 
-import argparse
 import csv
 from pathlib import Path
 
+from pitb import arguments as command_line
 from pitb import ledger
 from pitb.errors import run_main
 from pitb.files import read_text, write_text
 
+EXAMPLES = """  python scripts/check_results.py --comparisons results/comparisons.csv \\
+    --ledger results/ledger.csv --published config/published/*.csv --out results/checked.txt"""
+
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("--comparisons", type=Path, required=True, help="the list of comparisons")
     parser.add_argument("--ledger", type=Path, help="the ledger's CSV, where there is one")
     parser.add_argument("--published", type=Path, nargs="*", default=[], help="CSV, one a page")

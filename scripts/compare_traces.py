@@ -9,9 +9,13 @@ from pitb.errors import run_main
 from pitb.files import write_json
 from pitb.results import comparison_path, pair_name, trace_path
 
+EXAMPLES = """  python scripts/compare_traces.py compare-0 --config config/config.yaml \\
+    --schema config/schema.json --results results \\
+    --preflight results/evidence/preflight/compare-0.json"""
+
 
 def main() -> None:
-    parser = batches.parser(__doc__)
+    parser = batches.parser(__doc__, EXAMPLES)
     parser.add_argument("--preflight", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     preflight: dict[str, Any] = {}

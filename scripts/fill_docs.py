@@ -1,6 +1,5 @@
 """Write what is generated into the documents, or with --check say whether they are current."""
 
-import argparse
 import json
 import re
 import subprocess
@@ -10,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pitb import arguments as command_line
 from pitb import ledger, marks, problems
 from pitb.breadth import laws
 from pitb.breadth.equation_findings import meaning
@@ -212,8 +212,12 @@ def laws_table() -> str:
     return "\n".join(lines)
 
 
+EXAMPLES = """  python scripts/fill_docs.py
+  python scripts/fill_docs.py --check"""
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if stale")
     arguments = parser.parse_args()
     stale = []

@@ -1,24 +1,27 @@
 """Judge the breadth of one optimizer: libraries against the reference and each other, mutants."""
 
-import argparse
 from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pitb import arguments as command_line
 from pitb import trace
-from pitb.breadth import records
+from pitb.breadth import inputs, records
 from pitb.breadth.explain import explain
 from pitb.breadth.judge import Judge
 from pitb.breadth.mutants import Hunt
 from pitb.errors import PitbError, nearest, run_main
-from pitb.files import read_json, replacing, write_json
+from pitb.files import replacing, write_json
 from pitb.registry import optimizers
+
+EXAMPLES = """  python scripts/judge_breadth.py adam --plan results/breadth-slice/plans/adam.json \\
+    --traces results/breadth-slice/traces/adam --out results/breadth-slice/judged/adam"""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("optimizer", help="the optimizer's key, adamw")
     parser.add_argument("--plan", type=Path, required=True, help="the plan, as JSON")
     parser.add_argument("--traces", type=Path, required=True, help="the folder of its traces")
@@ -29,7 +32,7 @@ def main() -> None:
         near = nearest(arguments.optimizer, keys)
         raise PitbError(f"there is no optimizer {arguments.optimizer!r}; nearest: {near!r}")
     name = keys[arguments.optimizer]
-    judge = Judge(read_json(arguments.plan), arguments.traces)
+    judge = Judge(inputs.read_plan(arguments.plan), arguments.traces)
     if any(entry["case"]["optimizer"] != name for entry in judge.entries()):
         raise PitbError(f"{arguments.plan} is not the plan of {name}")
     rows, outcomes = [], []

@@ -1,17 +1,20 @@
 """Compare every learning-rate schedule: both libraries, the reference, and reloaded states."""
 
-import argparse
 from dataclasses import asdict
 from pathlib import Path
 
+from pitb import arguments as command_line
 from pitb import schedulers
 from pitb.breadth.records import plain
 from pitb.errors import run_main
 from pitb.files import write_json
 
+EXAMPLES = """  python scripts/judge_schedules.py --program target/release/optdef \\
+    --out results/evidence/schedules.json"""
+
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("--program", type=Path, required=True, help="the burn program")
     parser.add_argument("--out", type=Path, required=True, help="what is found, as JSON")
     arguments = parser.parse_args()

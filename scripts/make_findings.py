@@ -1,14 +1,18 @@
 """Find every difference in a default or an equation, and write programs that reproduce them."""
 
-import argparse
 from pathlib import Path
 
+from pitb import arguments as command_line
 from pitb.errors import run_main
-from pitb.files import read_json, write_json
+from pitb.files import write_json
+
+EXAMPLES = """  python scripts/make_findings.py --scope results/breadth-slice \\
+    --out results/breadth-slice --defaults results/evidence/defaults/burn.json \\
+    --schedules results/evidence/schedules.json --program target/release/optdef"""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("--scope", type=Path, required=True, help="the folder of plans and judged")
     parser.add_argument("--defaults", type=Path, required=True, help="burn's defaults, as JSON")
     parser.add_argument("--schedules", type=Path, required=True, help="what the schedules gave")
@@ -17,12 +21,12 @@ def main() -> None:
     arguments = parser.parse_args()
 
     # Takes seconds, so only once the arguments are known to be right.
-    from pitb.breadth import findings, findings_page, reproductions
+    from pitb.breadth import findings, findings_page, inputs, reproductions
     from pitb.breadth.coverage import Refusals
 
-    burn = read_json(arguments.defaults)
+    burn = inputs.read_defaults(arguments.defaults)
     evidence = findings.read(arguments.scope / "plans", arguments.scope / "judged", burn)
-    rows = findings.schedule_rows(read_json(arguments.schedules))
+    rows = findings.schedule_rows(inputs.read_schedules(arguments.schedules))
     found = findings.find(evidence, rows, Refusals(arguments.program))
     findings_page.write_tables(found, arguments.out)
     reproductions.write(found, evidence, arguments.out / "reproductions")

@@ -1,15 +1,18 @@
 """Judge every published figure against the tables and write the ledger."""
 
-import argparse
 from pathlib import Path
 
+from pitb import arguments as command_line
 from pitb import ledger, tables
 from pitb.errors import run_main
 from pitb.files import write_text
 
+EXAMPLES = """  python scripts/make_ledger.py --published config/published/*.csv \\
+    --figures results/tables/*/figures.csv --out results/ledger"""
+
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("--published", type=Path, nargs="+", required=True, help="CSV, one a page")
     parser.add_argument("--figures", type=Path, nargs="+", required=True, help="CSV, one a page")
     parser.add_argument("--out", type=Path, required=True, help="the ledger, without its suffix")

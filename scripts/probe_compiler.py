@@ -1,17 +1,20 @@
 """Record what the compiler says of a step that is not assigned, dropped, or marked must_use."""
 
-import argparse
 import subprocess
 import tempfile
 from pathlib import Path
 
+from pitb import arguments as command_line
 from pitb import cargo
 from pitb.errors import run_main
 from pitb.files import read_json, write_json
 
+EXAMPLES = """  python scripts/probe_compiler.py --root . --target-dir target \\
+    --noassign noassign.json --discard discard.json --must-use must-use.json"""
+
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("--root", type=Path, required=True, help="folder of the Cargo workspace")
     parser.add_argument("--target-dir", type=Path, required=True)
     parser.add_argument("--noassign", type=Path, required=True, help="JSON file to write")

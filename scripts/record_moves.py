@@ -3,18 +3,20 @@
 The ids themselves are left out, so that the same result gives the same bytes.
 """
 
-import argparse
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from pitb import arguments as command_line
 from pitb.errors import PitbError, run_main
 from pitb.files import read_json, write_json
 
+EXAMPLES = """  python scripts/record_moves.py --program target/release/moves --out moves.json"""
+
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("--program", type=Path, required=True, help="the program moves")
     parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()

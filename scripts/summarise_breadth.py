@@ -1,25 +1,29 @@
 """Make the sheets of the breadth: options, rounding floor, laws, mutants, coverage, schedules."""
 
-import argparse
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from pitb.breadth import report, sheets
+from pitb import arguments as command_line
+from pitb.breadth import inputs, report, sheets
 from pitb.errors import run_main
-from pitb.files import read_json, replacing, write_text
+from pitb.files import replacing, write_text
+
+EXAMPLES = """  python scripts/summarise_breadth.py --judged results/breadth-slice/judged/* \\
+    --coverage results/breadth-slice/coverage.json --schedules results/evidence/schedules.json \\
+    --out results/breadth-slice"""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("--judged", type=Path, nargs="+", required=True, help="folders")
     parser.add_argument("--coverage", type=Path, required=True, help="the coverage, as JSON")
     parser.add_argument("--schedules", type=Path, required=True, help="the schedules, as JSON")
     parser.add_argument("--out", type=Path, required=True, help="the folder of the sheets")
     arguments = parser.parse_args()
     judged = report.load(arguments.judged)
-    coverage = read_json(arguments.coverage)
-    schedules = read_json(arguments.schedules)
+    coverage = inputs.read_coverage(arguments.coverage)
+    schedules = inputs.read_schedules(arguments.schedules)
     sheets.write("options", report.relations(judged.outcomes), arguments.out)
     sheets.write("floor", report.floor(judged.rows), arguments.out)
     sheets.write("laws", report.law_rows(judged.outcomes), arguments.out)

@@ -1,19 +1,22 @@
 """List every comparison with its verdict, as Markdown and CSV, and count them."""
 
-import argparse
 import csv
 import io
 from pathlib import Path
 
+from pitb import arguments as command_line
 from pitb import compare
 from pitb.errors import run_main
 from pitb.files import write_text
 
 COLUMNS = ("a", "b", "verdict", "worst", "tolerance", "tensors", "error")
 
+EXAMPLES = """  python scripts/summarise_comparisons.py results/comparisons/*.parquet \\
+    --out comparisons"""
+
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("comparisons", type=Path, nargs="*", help="files of comparisons")
     parser.add_argument("--out", type=Path, required=True, help="the list, without its suffix")
     arguments = parser.parse_args()

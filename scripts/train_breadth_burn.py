@@ -1,22 +1,25 @@
 """Train burn's side of a plan: first all runs, then, in a new process, those taken up again."""
 
-import argparse
 import subprocess
 import tempfile
 from pathlib import Path
 
-from pitb.breadth import phases
+from pitb import arguments as command_line
+from pitb.breadth import inputs, phases
 from pitb.errors import PitbError, run_main
-from pitb.files import read_json, write_json
+from pitb.files import write_json
+
+EXAMPLES = """  python scripts/train_breadth_burn.py --plan results/breadth-slice/plans/adam.json \\
+    --program target/release/optdef --traces results/breadth-slice/traces/adam"""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("--plan", type=Path, required=True, help="the plan, as JSON")
     parser.add_argument("--program", type=Path, required=True, help="the burn program")
     parser.add_argument("--traces", type=Path, required=True, help="where the traces go")
     arguments = parser.parse_args()
-    found = read_json(arguments.plan)
+    found = inputs.read_plan(arguments.plan)
     with tempfile.TemporaryDirectory() as folder:
         for number, runs in enumerate(phases.phases(found, "burn", Path(folder))):
             if not runs:
@@ -24,12 +27,14 @@ def main() -> int:
             batch = Path(folder) / f"{number}.json"
             write_json(batch, {"problems": found["problems"], "runs": runs}, indent=None)
             command = [arguments.program.resolve(), "--runs", batch, "--traces", arguments.traces]
+            before = phases.stamps(runs, arguments.traces)
             try:
                 code = subprocess.run(command, check=False).returncode
             except OSError as error:
                 raise PitbError(f"{arguments.program} does not run: {error.strerror}") from None
             if code != 0:
                 return code
+            phases.check_left(before, arguments.program)
     return 0
 
 

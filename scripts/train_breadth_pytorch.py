@@ -6,15 +6,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pitb.breadth.phases import phases
+from pitb import arguments as command_line
+from pitb.breadth import inputs, phases
 from pitb.errors import run_main
-from pitb.files import read_json
 
 PHASES = ("first", "second")
 
+EXAMPLES = """  python scripts/train_breadth_pytorch.py \\
+    --plan results/breadth-slice/plans/adam.json --traces results/breadth-slice/traces/adam"""
+
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("--plan", type=Path, required=True, help="the plan, as JSON")
     parser.add_argument("--traces", type=Path, required=True, help="where the traces go")
     parser.add_argument("--saved", type=Path, help="the folder of what is saved in between")
@@ -34,7 +37,7 @@ def main() -> int:
 
 def train(arguments: argparse.Namespace) -> int:
     """Train one phase in this process."""
-    found = phases(read_json(arguments.plan), "pytorch", arguments.saved)
+    found = phases.phases(inputs.read_plan(arguments.plan), "pytorch", arguments.saved)
     specs = found[PHASES.index(arguments.phase)]
     if not specs:
         return 0
@@ -45,7 +48,9 @@ def train(arguments: argparse.Namespace) -> int:
     from pitb import pytorch
 
     torch.set_num_threads(1)
+    before = phases.stamps(specs, arguments.traces)
     pytorch.train_all(specs, arguments.traces)
+    phases.check_left(before, "PyTorch's side")
     return 0
 
 

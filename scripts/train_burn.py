@@ -7,9 +7,12 @@ from pitb import batches
 from pitb.errors import PitbError, run_main
 from pitb.files import write_json
 
+EXAMPLES = """  python scripts/train_burn.py burn-optdef-0 --config config/config.yaml \\
+    --schema config/schema.json --results results --program target/release/optdef"""
+
 
 def main() -> int:
-    parser = batches.parser(__doc__)
+    parser = batches.parser(__doc__, EXAMPLES)
     parser.add_argument("--program", type=Path, required=True, help="the burn program")
     arguments = parser.parse_args()
     runs = arguments.results / "batches" / f"{arguments.batch}.json"

@@ -7,9 +7,12 @@ from pitb.errors import run_main
 from pitb.files import write_json
 from pitb.results import evidence_path, step_json_path
 
+EXAMPLES = """  python scripts/train_pytorch.py pytorch-0 --config config/config.yaml \\
+    --schema config/schema.json --results results"""
+
 
 def main() -> None:
-    arguments = batches.parser(__doc__).parse_args()
+    arguments = batches.parser(__doc__, EXAMPLES).parse_args()
     batch = batches.read(arguments)
 
     # Takes seconds, so only once the arguments are known to be right.

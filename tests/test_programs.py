@@ -6,10 +6,9 @@ import sys
 
 import pytest
 
-from pitb import a1
+from pitb import a1, trace
 
 BURN = ["train-step", "optdef", "clip", "moves", "discard"]
-SCRIPTS = ["train_step", "optdef", "clip", "one_moves", "compare"]
 
 
 def run(*command):
@@ -24,13 +23,6 @@ def test_every_burn_program_explains_itself(programs, name):
     code, printed, _ = run(programs / name, "--help")
     assert code == 0
     assert "Examples:" in printed
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_every_script_explains_itself(root, name):
-    code, printed, _ = run(sys.executable, root / f"scripts/{name}.py", "--help")
-    assert code == 0
-    assert "examples:" in printed
 
 
 @pytest.mark.parametrize(
@@ -184,3 +176,75 @@ def test_the_list_of_names_is_that_of_burn(programs):
     for optimizer in optimizers():
         for item in optimizer.hyperparameters:
             defaults.burn_default(found, optimizer, item)
+
+
+MUON = """
+tolerance: 1e-6
+threads: 1
+batch_size: 10
+pages: []
+runs:
+  pytorch:
+    muon: {optimizer: Muon, lr: 0.01, steps: 3, frozen: [fc1.bias, fc2.bias]}
+  burn:
+    muon: {optimizer: Muon, lr: 0.01, steps: 3, frozen: [fc1.bias, fc2.bias]}
+comparisons: []
+"""
+
+
+@pytest.mark.torch
+def test_muon_trains_a1_from_a_configuration_that_freezes_the_biases(root, programs, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(MUON)
+    common = ("--config", path, "--schema", root / "config/schema.json", "--results", tmp_path)
+    for script, batch, more in (
+        ("train_pytorch", "pytorch-0", ()),
+        ("train_burn", "burn-optdef-0", ("--program", programs / "optdef")),
+    ):
+        ended = run(sys.executable, root / f"scripts/{script}.py", batch, *common, *more)
+        assert ended[0] == 0, ended
+    for side in ("pytorch", "burn"):
+        found = trace.read(tmp_path / f"traces/{side}/muon.parquet")
+        assert found.error is None
+        assert found.configuration["frozen"] == ["fc1.bias", "fc2.bias"]
+        for entry in found.select(0, "param"):
+            before, after = (found.find(step, "param", entry.tensor) for step in (0, 3))
+            assert (before == after).all() == entry.tensor.endswith("bias"), entry.tensor
+
+
+# One interpreter for all, since starting one for each is what would cost.
+HELP = """
+import contextlib, io, json, runpy, sys
+found = {}
+for path in sys.argv[1:]:
+    printed, code = io.StringIO(), None
+    sys.argv = [path, "--help"]
+    try:
+        with contextlib.redirect_stdout(printed):
+            runpy.run_path(path, run_name="__main__")
+    except SystemExit as error:
+        code = error.code
+    found[path] = [code, printed.getvalue()]
+    heavy = sorted({"torch", "snakemake", "matplotlib"} & set(sys.modules))
+    assert not heavy, (path, heavy)
+print(json.dumps(found))
+"""
+
+
+def test_every_script_has_a_help_with_an_example_of_itself(root):
+    paths = sorted((root / "scripts").glob("*.py"))
+    path = str(root / "scripts")
+    ended = subprocess.run(
+        [sys.executable, "-c", HELP, *map(str, paths)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert len(found) == len(paths) > 20
+    for name, (code, printed) in found.items():
+        assert code == 0, name
+        _, mark, examples = printed.partition("\nexamples:\n")
+        assert mark, name
+        assert f"scripts/{os.path.basename(name)}" in examples, name

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pitb import arguments as command_line
 from pitb.config import Config, Run, digest, load
 from pitb.errors import PitbError, nearest
 from pitb.results import evidence_path, step_json_path, trace_path
@@ -103,9 +104,9 @@ def digest_of(batch: Batch) -> str:
     return digest([{**batch, "runs": runs}])
 
 
-def parser(doc: str | None) -> argparse.ArgumentParser:
-    """A parser with the options that name a batch."""
-    made = argparse.ArgumentParser(description=doc)
+def parser(doc: str | None, examples: str) -> argparse.ArgumentParser:
+    """A parser with examples and with the options that name a batch."""
+    made = command_line.parser(doc, examples)
     made.add_argument("batch", help="name of the batch, such as pytorch-0")
     made.add_argument("--config", type=Path, nargs="+", required=True, help="YAML files")
     made.add_argument("--schema", type=Path, required=True, help="JSON schema of these")

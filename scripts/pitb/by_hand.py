@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pitb import arguments as command_line
+from pitb import schema
 from pitb.errors import PitbError
-from pitb.files import read_json, write_json
+from pitb.files import write_json
 
 if TYPE_CHECKING:
     from pitb.trace import Trace
@@ -18,11 +20,7 @@ Spec = dict[str, Any]
 
 def parser(doc: str | None, examples: str) -> argparse.ArgumentParser:
     """A parser with examples, and with the options that train many runs in one process."""
-    made = argparse.ArgumentParser(
-        description=doc,
-        epilog=f"examples:\n{examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = command_line.parser(doc, examples)
     made.add_argument("--runs", type=Path, help='train all runs of this JSON file, {"runs": [...]}')
     made.add_argument("--traces", type=Path, help="folder for their traces")
     made.add_argument("--json", type=Path, help="write the result as JSON here")
@@ -119,11 +117,5 @@ def read_specs(path: Path) -> list[Spec]:
     Raises:
         PitbError: The file does not list runs with an id, an optimizer, lr and steps.
     """
-    value = read_json(path)
-    runs = value.get("runs") if isinstance(value, dict) else None
-    needed = {"id", "optimizer", "lr", "steps"}
-    if not isinstance(runs, list) or not all(
-        isinstance(r, dict) and needed <= r.keys() for r in runs
-    ):
-        raise PitbError(f'{path} does not list runs: {{"runs": [{{{", ".join(sorted(needed))}}}]}}')
-    return runs
+    found: list[Spec] = schema.read(path, schema.having(runs=schema.listed(schema.SPEC)))["runs"]
+    return found

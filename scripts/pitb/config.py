@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import jsonschema
-from jsonschema import ValidationError
-
 from pitb import strict_yaml
 from pitb.errors import PitbError, nearest
 from pitb.files import read_json
 from pitb.pages import PAGES
 from pitb.results import pair_name
+from pitb.schema import first_error, name_of
 from pitb.strict_yaml import Document
 
 T = TypeVar("T")
@@ -166,20 +164,13 @@ def _override(key: str, value: Any) -> Any:
 
 
 def _validate(value: Any, schema: Any, where: Any) -> None:
-    validator = jsonschema.Draft202012Validator(schema)
-    errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.path)))
-    if errors:
-        error = errors[0]
-        path = tuple(error.absolute_path)
-        if error.validator == "additionalProperties":
-            extra = next(key for key in error.instance if key not in error.schema["properties"])
-            path = (*path, extra)
-        elif "propertyNames" in error.absolute_schema_path:
-            path = (*path, error.instance)
-        raise PitbError(f"{where(path)}: {_sentence(error, path)}")
+    found = first_error(value, schema, "the configuration")
+    if found is not None:
+        path, sentence = found
+        raise PitbError(f"{where(path)}: {sentence}")
     for path, number in _numbers(value, ()):
         if not math.isfinite(number):
-            raise PitbError(f"{where(path)}: {_name(path)} is not a finite number")
+            raise PitbError(f"{where(path)}: {name_of(path)} is not a finite number")
 
 
 def _numbers(value: Any, path: strict_yaml.Path_) -> Iterable[tuple[strict_yaml.Path_, float]]:
@@ -191,41 +182,6 @@ def _numbers(value: Any, path: strict_yaml.Path_) -> Iterable[tuple[strict_yaml.
             yield from _numbers(inner, (*path, index))
     elif isinstance(value, float):
         yield path, value
-
-
-def _name(path: strict_yaml.Path_) -> str:
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text or "the configuration"
-
-
-def _sentence(error: ValidationError, path: strict_yaml.Path_) -> str:
-    name, found = _name(path), error.instance
-    match error.validator:
-        case "additionalProperties":
-            near = nearest(str(path[-1]), error.schema["properties"])
-            return f"unknown key '{name}'; the nearest valid one is '{near}'"
-        case "required":
-            missing = [key for key in error.validator_value if key not in found]
-            return f"{name} lacks the key '{missing[0]}'"
-        case "type":
-            kind = {"object": "keys and values", "array": "a list"}
-            wanted = kind.get(str(error.validator_value), f"of type {error.validator_value}")
-            return f"{name} is {_shown(found)}, but must be {wanted}"
-        case "enum":
-            near = nearest(str(found), map(str, error.validator_value))
-            allowed = ", ".join(map(str, error.validator_value))
-            return f"{name} is {_shown(found)}; allowed: {allowed} (nearest: {near})"
-        case "pattern":
-            return f"{name}: {_shown(found)} is not {error.schema['description']}"
-        case _:
-            return f"{name}: {error.message}"
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _resolve(value: dict[str, Any], where: Any) -> Config:
@@ -287,6 +243,8 @@ def _run(side: str, name: str, settings: dict[str, Any], where: Any) -> Run:
     spec = {"id": f"{side}/{name}", **spec, "options": spec.get("options", {})}
     if "problem" in spec:
         _check_problem(spec["problem"], where(("runs", side, name, "problem")))
+    for index, tensor in enumerate(spec.get("frozen", ())):
+        _check_tensor(tensor, spec, where(("runs", side, name, "frozen", index)))
     spec["steps"] = int(spec["steps"])  # 10.0 is an integer to JSON Schema
     sources = {
         ".".join(map(str, path)): where(("runs", side, name, *path))
@@ -302,6 +260,17 @@ def _check_problem(name: str, source: str) -> None:
         problem(name)
     except PitbError as error:
         raise PitbError(f"{source}: {error}") from None
+
+
+def _check_tensor(tensor: str, spec: dict[str, Any], source: str) -> None:
+    # They need NumPy, which most configurations need not wait for.
+    from pitb import a1
+    from pitb.problems import problem
+
+    found = problem(spec.get("problem", a1.NAME))
+    if tensor not in found.tensors:
+        near = nearest(tensor, found.tensors)
+        raise PitbError(f"{source}: {found.name} has no tensor {tensor!r}; the nearest is {near!r}")
 
 
 def _paths(value: Any, path: strict_yaml.Path_) -> Iterable[strict_yaml.Path_]:

@@ -49,6 +49,11 @@ class Problem:
         return self.overflows or not finite
 
     @property
+    def tensors(self) -> list[str]:
+        """The names of the parameters, also the second names of those that are tied."""
+        return [*self.parameters, *(second for second, _ in self.tied)]
+
+    @property
     def matrices(self) -> list[str]:
         """The names of the parameters that are matrices."""
         return [name for name, value in self.parameters.items() if value.ndim == 2]

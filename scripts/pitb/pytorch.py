@@ -14,13 +14,15 @@ import torch
 from torch import nn
 
 import pitb
-from pitb import a1, trace
+from pitb import a1, torch_checkpoint, trace
 from pitb.errors import PitbError, nearest
 from pitb.problems import Problem, problem
 from pitb.registry import optimizers, plain, published_optimizers
 from pitb.torch_models import Evaluation, Model
 
 Spec = dict[str, Any]
+MAX_STEPS = 2**31 - 2
+"""A trace counts steps in int32, and has one more for the loss of the trained model."""
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -32,13 +34,23 @@ def train_all(
     """Train each of ``specs`` and write its trace to ``<traces>/<id>.parquet``.
 
     All are checked before the first is trained, so that a mistake in the last one does not cost
-    the time of the others. ``after`` is told of each run once its trace is written.
+    the time of the others; also what they resume from, unless an earlier one of them saves it.
+    ``after`` is told of each run once its trace is written.
 
     Raises:
-        PitbError: A specification asks for what PyTorch does not have.
+        PitbError: A specification asks for what PyTorch does not have, is there twice, or resumes
+            from what is no checkpoint of its run.
     """
+    seen: set[str] = set()
+    saved: set[str] = set()
     for spec in specs:
         check(spec)
+        if spec["id"] in seen:
+            raise PitbError(f"run {spec['id']} is listed twice")
+        seen.add(spec["id"])
+        if spec.get("resume") is not None and str(spec["resume"]) not in saved:
+            _check_resumed(spec)
+        saved.add(str(spec.get("save")))
     for spec in specs:
         recorded = train(spec)
         if recorded.error is not None:
@@ -52,12 +64,12 @@ def train(spec: Spec) -> trace.Trace:
     """Train one run. An exception of PyTorch's ends the run and stands in the metadata.
 
     Raises:
-        PitbError: The specification asks for what PyTorch does not have.
+        PitbError: The specification asks for what PyTorch does not have, or what it resumes from
+            or saves cannot be read or written.
     """
     defaults = check(spec)
-    model = Model(problem(spec.get("problem", a1.NAME)), DTYPES[spec.get("dtype", "float32")])
-    metadata = _metadata(spec, model, defaults)
-    training = _Training(spec, model)
+    training = _training(spec)
+    metadata = _metadata(spec, training.model, defaults)
     try:
         training.start()
         training.record()
@@ -67,6 +79,25 @@ def train(spec: Spec) -> trace.Trace:
         first = (str(error).splitlines() or [""])[0]
         metadata["error"] = f"{type(error).__name__}: {first}"
     return training.recorder.trace(metadata)
+
+
+def _training(spec: Spec) -> "_Training":
+    dtype = DTYPES[spec.get("dtype", "float32")]
+    return _Training(spec, Model(problem(spec.get("problem", a1.NAME)), dtype))
+
+
+def _check_resumed(spec: Spec) -> None:
+    """Take a run up, to see whether it can be.
+
+    Raises:
+        PitbError: It cannot; names the file.
+    """
+    try:
+        _training(spec).start()
+    except PitbError:
+        raise
+    except Exception:  # what PyTorch raises will be the outcome of the run
+        return
 
 
 def mlp() -> nn.Module:
@@ -107,12 +138,14 @@ def check(spec: Spec) -> dict[str, Any]:
         raise PitbError(f"{message}, of letters, digits, - and _")
     if not math.isfinite(spec["lr"]) or spec["steps"] < 1:
         raise _error(spec, "", f"lr {spec['lr']} and steps {spec['steps']} must be finite and 1 up")
+    if spec["steps"] > MAX_STEPS:
+        raise _error(spec, "", f"steps is {spec['steps']}; it must be {MAX_STEPS} or less")
     if spec.get("dtype", "float32") not in DTYPES:
         raise _error(spec, "", f"dtype {spec['dtype']!r} is none of {', '.join(DTYPES)}")
     _check_keys(spec)
     found = problem(spec.get("problem", a1.NAME))
     _check_loop(spec, found)
-    named = [*found.parameters, *(second for second, _ in found.tied)]
+    named = found.tensors
     groups = spec.get("groups", [])
     for name in [*spec.get("frozen", []), *(n for group in groups for n in group["parameters"])]:
         if name not in named:
@@ -120,7 +153,11 @@ def check(spec: Spec) -> dict[str, Any]:
             raise _error(spec, "", message)
     for group in groups:
         _checked_options(spec, group["optimizer"], group.get("options") or {}, group["lr"])
-    return _checked_options(spec, spec["optimizer"], spec.get("options") or {}, spec["lr"])
+    resolved = _checked_options(spec, spec["optimizer"], spec.get("options") or {}, spec["lr"])
+    for name in (spec["optimizer"], *(group["optimizer"] for group in groups)):
+        if found.model == "prescribed" and _needs_loss(_constructor(spec, name)[0]):
+            raise _error(spec, "", f"{name} needs a loss, and a prescribed model has none")
+    return resolved
 
 
 KEYS = frozenset(
@@ -223,6 +260,12 @@ def _constructor(spec: Spec, name: Any) -> tuple[Any, str]:
     known = [n for n in dir(torch.optim) if n[0].isupper()]
     near = nearest(str(name), [*known, *(entry.pytorch for entry in optimizers())])
     raise _error(spec, "", f"torch.optim has no optimizer {name!r}; nearest: {near!r}")
+
+
+def _needs_loss(constructor: Any) -> bool:
+    """Whether a step of the optimizer must be given a closure that computes the loss."""
+    closure = inspect.signature(constructor.step).parameters["closure"]
+    return closure.default is inspect.Parameter.empty
 
 
 def _error(spec: Spec, option: str, message: str) -> PitbError:
@@ -366,22 +409,22 @@ class _Training:
                 self.recorder.add(step, f"state.{state}", array, str(array.dtype), name)
 
     def _save(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        states = [item.state_dict() for item in (*self.optimizers, *self.schedulers)]
-        torch.save({"model": self.model.state_dict(), "states": states}, path)
+        try:
+            torch_checkpoint.save(path, self._parts(), self.spec["steps"])
+        except PitbError as error:
+            raise _error(self.spec, "", str(error)) from None
 
     def _load(self, path: Path) -> None:
+        step = self.spec["resume_step"]
         try:
-            saved = torch.load(path, weights_only=True)
-            self.model.load_state_dict(saved["model"])
-        except Exception as error:  # whatever torch.load raises of a file
-            first = (str(error).splitlines() or [""])[0]
-            message = f"{path} cannot be resumed from: {type(error).__name__}: {first}"
-            raise _error(self.spec, "", message) from None
-        items = (*self.optimizers, *self.schedulers)
-        for item, state in zip(items, saved["states"], strict=True):
-            item.load_state_dict(state)
-        self.first_step = self.spec["resume_step"] + 1
+            torch_checkpoint.load(path, self._parts(), step)
+        except PitbError as error:
+            raise _error(self.spec, "", str(error)) from None
+        self.first_step = step + 1
+
+    def _parts(self) -> torch_checkpoint.Parts:
+        dtype = self.spec.get("dtype", "float32")
+        return torch_checkpoint.Parts(self.model, dtype, self.optimizers, self.schedulers)
 
 
 def add_all(recorder: trace.Recorder, step: int, quantity: str, tensors: dict[str, Any]) -> None:

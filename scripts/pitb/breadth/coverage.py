@@ -21,6 +21,7 @@ import numpy as np
 
 from pitb.breadth import cases
 from pitb.breadth.cases import Case, Options, OptionSet
+from pitb.breadth.covered import Field, Row
 from pitb.breadth.phases import IMPOSSIBLE, Plan
 from pitb.breadth.plan import pytorch_spec
 from pitb.defaults import as_f32
@@ -60,37 +61,6 @@ class Configuration:
     """Of the constructor, with numbers for tensors and lists for tuples."""
     tensors: tuple[str, ...] = ()
     """Which of them are tensors in PyTorch's list."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """What became of one configuration of PyTorch's list."""
-
-    optimizer: str
-    desc: str
-    kwargs: str
-    status: str
-    """covered, impossible, no-counterpart or missing."""
-    reason: str
-    """Why it is not covered, or is only so in other words."""
-    cases: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Field:
-    """What became of one field of a configuration of burn's, or of an option of PyTorch's."""
-
-    owner: str
-    """``AdamConfig``, or ``Adam`` of PyTorch."""
-    name: str
-    """Path of a field, name of an option."""
-    default: str
-    """As JSON; ``unset`` for what belongs to a part that is off by default."""
-    status: str
-    """covered, impossible or missing."""
-    reason: str
-    cases: tuple[str, ...]
-    """Those that set it to another value than its default."""
 
 
 @cache

@@ -99,18 +99,16 @@ def read(plans: Path, judged: Path, burn: Burn) -> Evidence:
     Raises:
         PitbError: An optimizer is missing.
     """
-    import pyarrow.parquet as pq
-
-    from pitb.files import read_json
+    from pitb.breadth import inputs
 
     entries: dict[str, Any] = {}
     outcomes, kills = [], []
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
     for optimizer in optimizers():
-        entries |= read_json(plans / f"{optimizer.key}.json")["cases"]
-        outcomes += read_json(judged / optimizer.key / "outcomes.json")
-        kills += read_json(judged / optimizer.key / "kills.json")
-        table = pq.read_table(
+        entries |= inputs.read_plan(plans / f"{optimizer.key}.json")["cases"]
+        outcomes += inputs.read_outcomes(judged / optimizer.key / "outcomes.json")
+        kills += inputs.read_kills(judged / optimizer.key / "kills.json")
+        table = inputs.read_rows(
             judged / optimizer.key / "rows.parquet",
             columns=["case", "step", "max_abs", "needed", "verdict"],
             filters=[("pair", "=", ACROSS), ("quantity", "=", "param")],

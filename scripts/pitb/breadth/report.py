@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from pitb.breadth import laws
+from pitb.breadth import inputs, laws
 from pitb.breadth.explain import DEFAULT, UNEXPLAINED
 from pitb.breadth.judge import UNDECIDED
 from pitb.breadth.phases import IMPOSSIBLE
 from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
-from pitb.files import read_json
 from pitb.problems import problem
 
 Record = dict[str, Any]
@@ -52,13 +50,9 @@ def load(folders: Iterable[Path]) -> Judged:
     kills: list[Record] = []
     tables = []
     for folder in folders:
-        outcomes += read_json(folder / "outcomes.json")
-        kills += read_json(folder / "kills.json")
-        try:
-            tables.append(pq.read_table(folder / "rows.parquet"))
-        except (pa.ArrowException, OSError) as error:
-            first = str(error).splitlines()[0]
-            raise PitbError(f"{folder / 'rows.parquet'} is not readable: {first}") from None
+        outcomes += inputs.read_outcomes(folder / "outcomes.json")
+        kills += inputs.read_kills(folder / "kills.json")
+        tables.append(inputs.read_rows(folder / "rows.parquet"))
     if not outcomes or not kills:
         raise PitbError("nothing was judged: there are no outcomes, or no mutants")
     return Judged(outcomes, kills, pa.concat_tables(tables))
