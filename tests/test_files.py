@@ -35,3 +35,9 @@ def test_nothing_is_left_where_writing_fails(tmp_path):
     assert not (tmp_path / "a").exists()
     with pytest.raises(PitbError, match="it is a folder"):
         files.write_text(tmp_path, "text")
+
+
+def test_a_file_where_a_folder_should_be_is_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PitbError, match="cannot write .*file/a.txt: "):
+        files.write_text(tmp_path / "file/a.txt", "")

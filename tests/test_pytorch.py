@@ -190,3 +190,96 @@ def test_page_json_has_the_structure_of_both_sides(pytorch):
 def test_options_that_are_not_understood_are_refused(pairs):
     with pytest.raises(PitbError, match="--set"):
         by_hand.options(pairs)
+
+
+def gradients(**changes):
+    return spec(problem="gradients", **changes)
+
+
+@pytest.mark.parametrize("optimizer", ["LBFGS", "SGD"])
+def test_what_needs_a_loss_is_refused_where_gradients_are_prescribed(pytorch, optimizer):
+    if optimizer == "SGD":
+        pytorch.check(gradients())
+        return
+    with pytest.raises(PitbError, match="run pytorch/x: LBFGS needs a loss, and a prescribed"):
+        pytorch.check(gradients(optimizer=optimizer))
+    pytorch.check(spec(optimizer=optimizer))
+
+
+def test_a_run_that_is_listed_twice_is_refused(pytorch, tmp_path):
+    with pytest.raises(PitbError, match="run pytorch/x is listed twice"):
+        pytorch.train_all([spec(), spec(lr=1.0)], tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("steps", [2**31 - 1, 2**40])
+def test_more_steps_than_a_trace_can_count_are_refused(pytorch, steps):
+    with pytest.raises(PitbError, match=f"steps is {steps}; it must be 2147483646 or less"):
+        pytorch.check(spec(steps=steps))
+
+
+RESUMED = {"resume_step": 2, "steps": 4}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"optimizer": "Adam"}, "a run with the optimizer SGD, not Adam"),
+        ({"problem": "wide"}, "a run with the problem a1, not wide"),
+        ({"dtype": "float64"}, "a run with the dtype float32, not float64"),
+        ({"lr": 0.2}, "a run with lr=0.1, not 0.2"),
+        ({"options": {"momentum": 0.5}}, "a run with momentum=0, not 0.5"),
+        ({"resume_step": 3}, 'after 2 updates, but "resume_step" is 3'),
+        (
+            {"groups": [{"parameters": ["fc1.bias"], "optimizer": "Adam", "lr": 0.1}]},
+            "a run with the optimizer SGD, not SGD, Adam",
+        ),
+        ({"frozen": ["fc1.bias"]}, "ValueError: loaded state dict contains a parameter group"),
+    ],
+)
+def test_what_another_run_has_saved_is_refused_before_anything_is_trained(
+    pytorch, tmp_path, changes, sentence
+):
+    path = str(tmp_path / "saved")
+    pytorch.train(spec(save=path))
+    wrong = spec(**{**RESUMED, **changes, "resume": path, "id": "pytorch/wrong"})
+    with pytest.raises(PitbError) as error:
+        pytorch.train_all([spec(), wrong], tmp_path / "traces")
+    start = f"run pytorch/wrong: {path} cannot be resumed from: "
+    assert str(error.value).startswith(start)
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "traces").exists()
+    pytorch.train(spec(**RESUMED, resume=path))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", "half", "list"])
+def test_a_file_that_is_no_checkpoint_is_refused(pytorch, tmp_path, content):
+    import torch
+
+    path = tmp_path / "saved"
+    pytorch.train(spec(save=str(path)))
+    whole = path.read_bytes()
+    path.unlink()
+    if content == "list":
+        torch.save([1], path)
+    elif content is not None:
+        path.write_bytes(whole[: len(whole) // 2] if content == "half" else content)
+    with pytest.raises(PitbError, match="saved cannot be resumed from: ") as error:
+        pytorch.train(spec(**RESUMED, resume=str(path)))
+    assert "\n" not in str(error.value)
+
+
+def test_a_batch_can_go_on_from_what_it_saves(pytorch, tmp_path):
+    path = str(tmp_path / "saved")
+    first = spec(id="pytorch/first", save=path)
+    pytorch.train_all([first, spec(**RESUMED, resume=path)], tmp_path)
+    whole, resumed = pytorch.train(spec(steps=4)), pytorch.train(spec(**RESUMED, resume=path))
+    for name in ("fc1.weight", "fc2.bias"):
+        assert (whole.find(4, "param", name) == resumed.find(4, "param", name)).all()
+
+
+def test_what_cannot_be_saved_is_refused(pytorch, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PitbError, match="run pytorch/x: cannot write"):
+        pytorch.train(spec(save=str(tmp_path / "file/saved")))

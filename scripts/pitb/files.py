@@ -1,5 +1,6 @@
 """Files that are whole or not there: written under a temporary name, then renamed."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -29,7 +30,8 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         os.replace(temporary, target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the error that counts is the one before
+            temporary.unlink()
         raise PitbError(f"cannot write {path}: {error.strerror or error}") from error
 
 
