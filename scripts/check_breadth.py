@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pitb import arguments as command_line
+from pitb.breadth import report
 from pitb.errors import PitbError, run_main
 from pitb.files import read_text, write_text
 
@@ -22,6 +23,7 @@ def main() -> None:
     summary = read_text(arguments.summary)
     if not summary.strip():
         raise PitbError(f"{arguments.summary} is empty: it holds no totals")
+    report.check_summary(summary)
     print(summary, end="")
     lines = read_text(arguments.complaints).splitlines()
     if lines:

@@ -32,11 +32,12 @@ def main() -> None:
     sheets.write("fields", report.shown(coverage["fields"]), arguments.out)
     sheets.write("schedules", report.shown(schedules["rows"]), arguments.out)
     sheets.write("schedulers", report.shown(schedules["schedulers"]), arguments.out)
-    sheets.write_csv("verdicts", report.shown(judged.outcomes), arguments.out)
+    sheets.write_csv("verdicts", report.shown(report.verdict_rows(judged.outcomes)), arguments.out)
     sheets.write_csv("mutants", judged.kills, arguments.out)
     with replacing(arguments.out / "rows.parquet") as path:
         pq.write_table(judged.rows, path)
     summary = report.summary(judged, schedules, coverage)
+    report.check_summary(summary)
     write_text(arguments.out / "summary.txt", summary + "\n")
     complaints = [*report.complaints(judged), *report.schedule_complaints(schedules)]
     write_text(arguments.out / "complaints.txt", "".join(f"{text}\n" for text in complaints))

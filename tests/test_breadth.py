@@ -445,6 +445,46 @@ def test_totals_complain_of_a_verdict_that_is_none():
         report.totals([record(), record(verdict="fine")])
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ""),
+        ({"reason": "burn/x: boom"}, "early"),
+        ({"reason": "burn/x: boom", "nonfinite": [2, 2]}, "early"),
+        ({"nonfinite": [-1, 2]}, "not finite"),
+        ({"nonfinite": [-1, 2], "verdict": MISMATCH}, ""),
+        ({"reason": "no such option", "verdict": IMPOSSIBLE}, ""),
+        ({"reason": "both: boom", "pair": "pytorch--burn"}, ""),
+    ],
+)
+def test_how_a_run_ends_as_described(changes, expected):
+    outcome = record(**{"pair": "burn--reference", "nonfinite": [-1, -1], **changes})
+    assert report.ended(outcome) == expected
+    (row,) = report.verdict_rows([outcome])
+    assert row == {**outcome, "ended": expected}
+    judged = report.Judged([outcome], [], pa.table({}))
+    lines = report.summary(judged, {"totals": {}}, {}).splitlines()
+    found = [line for line in lines if line.startswith("ended")]
+    assert [line.rsplit(": ", 2)[1] for line in found] == [
+        str(int(expected == kind)) for kind in (report.EARLY, report.NOT_FINITE)
+    ]
+    report.check_summary("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    "text", ["burn: 3: 2 OK, 2 error", "ok: 1: 1 OK\nburn ~ x: 3: 2 OK", "a: 1: ", "a: 1: one OK"]
+)
+def test_a_summary_that_does_not_add_up_is_refused(root, tmp_path, text):
+    (tmp_path / "summary").write_text(text)
+    (tmp_path / "complaints").write_text("")
+    arguments = [f"--{name}={tmp_path / name}" for name in ("summary", "complaints", "out")]
+    command = [sys.executable, root / "scripts/check_breadth.py", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: the summary does not add up: ")
+    assert not (tmp_path / "out").exists()
+
+
 BY_FORMULA = {"verdict": MISMATCH, "explanation": "formula", "because": ["decay", "epsilon"]}
 BY_DEFAULT = {"verdict": MISMATCH, "explanation": "default", "because": ["eps"]}
 
@@ -691,7 +731,7 @@ def test_a_folder_of_what_was_judged_that_is_not_whole(tmp_path):
         report.load([tmp_path])
     for name in ("outcomes", "kills"):
         write_json(tmp_path / f"{name}.json", [])
-    with pytest.raises(PitbError, match=r"rows\.parquet is not readable: "):
+    with pytest.raises(PitbError, match=r"rows\.parquet does not exist"):
         report.load([tmp_path])
 
 

@@ -39,5 +39,5 @@ def test_nothing_is_left_where_writing_fails(tmp_path):
 
 def test_a_file_where_a_folder_should_be_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(PitbError, match="cannot write .*file/a.txt: "):
+    with pytest.raises(PitbError, match=r"cannot write .*file/a\.txt: "):
         files.write_text(tmp_path / "file/a.txt", "")

@@ -296,5 +296,5 @@ COLUMNS |= {
     "needed": _both("needed", "所需"),
     "largest": _both("largest", "最大"),
     "scheduler": _both("scheduler", "调度器"),
-    "counterpart": _both("counterpart", "对应"),
+    "counterparts": _both("counterparts", "对应"),
 }

@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 from pitb import schedulers, schema
 from pitb.breadth.cases import Case
 from pitb.breadth.covered import Field, Row
+from pitb.breadth.judge import UNDECIDED
 from pitb.breadth.phases import IMPOSSIBLE, Plan
+from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
 from pitb.registry import optimizers
 
@@ -55,9 +57,12 @@ def plan_schema() -> schema.Schema:
     )
 
 
+VERDICTS = (OK, MISMATCH, ERROR, IMPOSSIBLE, UNDECIDED)
+"""Of a pair, all that there are."""
 OUTCOME = schema.having(
     **dict.fromkeys(("case", "suite", "optimizer", "set", "problem", "dtype", "pair"), TEXT),
-    **dict.fromkeys(("verdict", "reason", "explanation", "law"), TEXT),
+    **dict.fromkeys(("reason", "explanation", "law"), TEXT),
+    verdict={"enum": list(VERDICTS)},
     steps=INTEGER,
     lr={"type": "number"},
     because=schema.listed(TEXT),

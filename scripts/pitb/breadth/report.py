@@ -12,14 +12,17 @@ import pyarrow.compute as pc
 
 from pitb.breadth import inputs, laws
 from pitb.breadth.explain import DEFAULT, UNEXPLAINED
-from pitb.breadth.judge import UNDECIDED
+from pitb.breadth.inputs import VERDICTS
+from pitb.breadth.judge import SIDES
 from pitb.breadth.phases import IMPOSSIBLE
 from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
 from pitb.problems import problem
 
 Record = dict[str, Any]
-VERDICTS = (OK, MISMATCH, ERROR, IMPOSSIBLE, UNDECIDED)
+EARLY, NOT_FINITE = "early", "not finite"
+"""How a run ended, where it did not end well."""
+_ENDED = {EARLY: "ended early", NOT_FINITE: "ended with NaN or infinities"}
 SAME, BY_DEFAULT, BY_FORMULA = "same", "different by default", "different by formula"
 ONE_SIDED = "not to be had on the other side"
 EXTREMES, ORDINARY = "only at extremes", "on ordinary gradients"
@@ -68,6 +71,46 @@ def totals(outcomes: Sequence[Record]) -> dict[str, Counter[str]]:
         if sum(counts[verdict] for verdict in VERDICTS) != pairs:
             raise AssertionError(f"{pair}: {dict(counts)} do not add up to {pairs}")
     return dict(found)
+
+
+def ended(outcome: Record) -> str:
+    """How the library's run of an outcome ended, where its description says that it does so.
+
+    ``early`` is with an error, at the step of the description and for its reason; ``not finite``
+    is to the end, with a parameter that is not a number. Otherwise empty, also for what is no
+    library with its description.
+    """
+    if outcome["verdict"] != OK or not outcome["pair"].endswith("--reference"):
+        return ""
+    if outcome["reason"]:
+        return EARLY
+    return NOT_FINITE if max(outcome["nonfinite"]) >= 0 else ""
+
+
+def verdict_rows(outcomes: Iterable[Record]) -> Iterator[Record]:
+    """Every outcome, with how its run ended beside its verdict."""
+    for outcome in outcomes:
+        row = {}
+        for key, value in outcome.items():
+            row[key] = value
+            if key == "verdict":
+                row["ended"] = ended(outcome)
+        yield row
+
+
+def check_summary(text: str) -> None:
+    """That the parts of each line, ``OK: 3: 2 a, 1 b``, add up to its total.
+
+    Raises:
+        PitbError: They do not; quotes the line.
+    """
+    for line in text.splitlines():
+        name, total, parts = (["", "", *line.rsplit(": ", 2)])[-3:]
+        if not (name and total.isdecimal()):
+            continue
+        counts = [part.partition(" ")[0] for part in parts.split(", ") if part]
+        if not all(map(str.isdecimal, counts)) or sum(map(int, counts)) != int(total):
+            raise PitbError(f"the summary does not add up: {line}")
 
 
 def relations(outcomes: Sequence[Record]) -> Iterator[Record]:
@@ -227,6 +270,13 @@ def summary(judged: Judged, schedules: Record, coverage: Record) -> str:
     for pair, counts in totals(judged.outcomes).items():
         each = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
         lines.append(f"{pair}: {sum(counts.values())}: {each}")
+    for kind in (EARLY, NOT_FINITE):
+        found = [ended(outcome) for outcome in judged.outcomes]
+        pairs = zip(judged.outcomes, found, strict=True)
+        sides = Counter(outcome["pair"] for outcome, end in pairs if end == kind)
+        each = ", ".join(f"{sides[f'{side}--reference']} {side}" for side in SIDES)
+        name = f"{_ENDED[kind]}, as described (verdicts.csv, ended={kind})"
+        lines.append(f"{name}: {sum(sides.values())}: {each}")
     explained = Counter(o["explanation"] for o in judged.outcomes if o["explanation"])
     each = ", ".join(f"{n} by {kind}" for kind, n in explained.most_common())
     lines.append(f"differences: {sum(explained.values())}: {each}")
