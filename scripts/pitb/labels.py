@@ -8,8 +8,12 @@ LANGUAGES = {"en": "", "zh": ".zh"}
 Text = dict[str, str]
 
 
-def _both(en: str, zh: str) -> Text:
+def both(en: str, zh: str) -> Text:
+    """A text in both languages."""
     return {"en": en, "zh": zh}
+
+
+_both = both
 
 
 TITLES: dict[str, Text] = {

@@ -25,20 +25,17 @@ from pitb.breadth.finding import (
     Size,
 )
 from pitb.files import replacing, write_text
-from pitb.labels import COLONS, LANGUAGES, Text
+from pitb.labels import COLONS, LANGUAGES, Text, both
 from pitb.tables import line
+from pitb.words import worded
 
 QUOTED = 12
 """Lines of a program's output that the page quotes."""
 
 
-def _both(en: str, zh: str) -> Text:
-    return {"en": en, "zh": zh}
-
-
 WORDS: dict[str, Text] = {
-    "title": _both("Every difference in a default or an equation", "默认值或公式的每一处差别"),
-    "note": _both(
+    "title": both("Every difference in a default or an equation", "默认值或公式的每一处差别"),
+    "note": both(
         "Generated from what the breadth has judged. Sizes are the largest difference of a "
         "parameter, relative to the largest magnitude that its tensor has had, with the absolute "
         "one in brackets: for an equation or a default the effect of that one alone, computed "
@@ -46,31 +43,31 @@ WORDS: dict[str, Text] = {
         "由广度比较的结果生成。大小是参数的最大差，相对于该张量出现过的最大绝对值，括号里是绝对差："
         "公式和默认值的是该项单独的影响，由参考实现算出；调度的是学习率之差。",
     ),
-    DEFAULT: _both("Defaults", "默认值"),
-    EQUATION: _both("Equations", "公式"),
-    ONE_SIDED: _both("What one side alone has", "只有一边有的"),
-    "hidden": _both("Equations that differ where no run shows it", "公式不同但没有运行显出差别"),
-    "details": _both("Each equation, with a reproduction", "各处公式及复现"),
-    "id": _both("finding", "编号"),
-    "kind": _both("kind", "种类"),
-    "optimizers": _both("optimizers", "优化器"),
-    "option": _both("option or choice", "选项或公式选择"),
-    "pytorch": _both("PyTorch", "PyTorch"),
-    "burn": _both("burn", "burn"),
-    "meaning": _both("what it is", "含义"),
-    "case": _both("smallest run", "最小的运行"),
-    "step": _both("first shows at step", "最先显出的步"),
-    "note_of": _both("note", "说明"),
-    "align": _both("can it be aligned", "能否对齐"),
-    "align_case": _both("shown by", "由此用例证明"),
-    "source": _both("source", "源码位置"),
-    "count": _both("number", "数目"),
-    "step_": _both("step {}", "第 {} 步"),
-    ZERO: _both("0", "0"),
-    NOT_RUN: _both("not run", "没有运行"),
-    NOT_FINITE: _both("not finite", "非有限值"),
-    FAILS: _both("one side fails", "一边报错"),
-    "reproduction": _both("Reproduction", "复现"),
+    DEFAULT: both("Defaults", "默认值"),
+    EQUATION: both("Equations", "公式"),
+    ONE_SIDED: both("What one side alone has", "只有一边有的"),
+    "hidden": both("Equations that differ where no run shows it", "公式不同但没有运行显出差别"),
+    "details": both("Each equation, with a reproduction", "各处公式及复现"),
+    "id": both("finding", "编号"),
+    "kind": both("kind", "种类"),
+    "optimizers": both("optimizers", "优化器"),
+    "option": both("option or choice", "选项或公式选择"),
+    "pytorch": both("PyTorch", "PyTorch"),
+    "burn": both("burn", "burn"),
+    "meaning": both("what it is", "含义"),
+    "case": both("smallest run", "最小的运行"),
+    "step": both("first shows at step", "最先显出的步"),
+    "note_of": both("note", "说明"),
+    "align": both("can it be aligned", "能否对齐"),
+    "align_case": both("shown by", "由此用例证明"),
+    "source": both("source", "源码位置"),
+    "count": both("number", "数目"),
+    "step_": both("step {}", "第 {} 步"),
+    ZERO: both("0", "0"),
+    NOT_RUN: both("not run", "没有运行"),
+    NOT_FINITE: both("not finite", "非有限值"),
+    FAILS: both("one side fails", "一边报错"),
+    "reproduction": both("Reproduction", "复现"),
 }
 
 
@@ -130,13 +127,15 @@ def _table(found: Sequence[Finding], language: str) -> list[str]:
                     finding.id,
                     ", ".join(finding.optimizers),
                     code(finding.option),
-                    code(finding.pytorch),
-                    code(finding.burn),
-                    f"{finding.case} ({finding.note})" if finding.note else finding.case,
+                    _value(finding.pytorch, language),
+                    _value(finding.burn, language),
+                    f"{finding.case} ({_words(finding.note, language)})"
+                    if finding.note
+                    else finding.case,
                     *(shown(size, language) for size in finding.sizes),
                     _align(finding, language),
                     finding.align.case,
-                    ", ".join((*finding.pytorch_source, *finding.burn_source)),
+                    _sources(finding, language),
                 ]
             )
         )
@@ -147,20 +146,40 @@ def _one_sided(found: Sequence[Finding], language: str) -> list[str]:
     heads = ("id", "optimizers", "option", "pytorch", "burn", "meaning", "case", "source")
     rows = [line(WORDS[head][language] for head in heads), line("---" for _ in heads)]
     for finding in found:
-        values = (finding.option, finding.pytorch, finding.burn)
+        values = (finding.pytorch, finding.burn)
         rows.append(
             line(
                 [
                     finding.id,
                     ", ".join(finding.optimizers),
-                    *map(code, values),
-                    finding.meaning,
+                    code(finding.option),
+                    *(_value(value, language) for value in values),
+                    _words(finding.meaning, language),
                     finding.case,
-                    ", ".join((*finding.pytorch_source, *finding.burn_source)),
+                    _sources(finding, language),
                 ]
             )
         )
     return rows
+
+
+ANSWERS = ("yes", "no", "no such option")
+"""What stands in the place of a side's value where it has none."""
+
+
+def _value(text: str, language: str) -> str:
+    """A side's value as code, or the word for there being none."""
+    return _words(text, language) if text in ANSWERS and language != "en" else code(text)
+
+
+def _words(text: str, language: str) -> str:
+    """A text in ``language`` where it is one of ours; a library's own stays as it is."""
+    return worded(text, language) or text
+
+
+def _sources(finding: Finding, language: str) -> str:
+    places = (*finding.pytorch_source, *finding.burn_source)
+    return ", ".join(_words(place, language) for place in places)
 
 
 def _align(finding: Finding, language: str) -> str:
@@ -179,13 +198,14 @@ def _detail(finding: Finding, language: str, outputs: Mapping[str, str] | None) 
         return f"- {WORDS[key][language]}{COLONS[language]}{' '.join(text.split())}"
 
     lines = [f"### {finding.id}", "", item("meaning", finding.meaning)]
-    lines += [item("pytorch", code(finding.pytorch)), item("burn", code(finding.burn))]
+    values = {"pytorch": finding.pytorch, "burn": finding.burn}
+    lines += [item(side, _value(value, language)) for side, value in values.items()]
     if finding.step:
         lines.append(item("step", str(finding.step)))
     if finding.note:
-        lines.append(item("note_of", finding.note))
+        lines.append(item("note_of", _words(finding.note, language)))
     lines.append(item("align", _align(finding, language)))
-    lines.append(item("source", ", ".join((*finding.pytorch_source, *finding.burn_source))))
+    lines.append(item("source", _sources(finding, language)))
     lines.append("")
     for side, file in (("pytorch", "main.py"), ("burn", "main.rs")):
         if outputs and side in outputs:

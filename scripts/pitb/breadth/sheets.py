@@ -9,6 +9,24 @@ from typing import Any
 from pitb.files import write_text
 from pitb.labels import LANGUAGES, SHEETS
 from pitb.tables import label, line
+from pitb.words import worded
+
+WORDED: dict[str, tuple[str, ...]] = {
+    "options": ("relation", "where"),
+    "laws": ("growth", "reason"),
+    "kills": ("kind",),
+    "coverage": ("status", "reason"),
+    "fields": ("status", "reason"),
+    "schedules": ("relation", "verdict", "explanation", "law"),
+}
+"""The columns of each sheet whose values are words of ours."""
+NAMED: dict[str, tuple[str, ...]] = {
+    "options": ("because",),
+    "coverage": ("cases",),
+    "fields": ("default", "cases"),
+    "schedulers": ("cases",),
+}
+"""Those whose values are names, with a word or a sentence of ours here and there."""
 
 
 def write(name: str, records: Iterable[Mapping[str, Any]], folder: Path) -> None:
@@ -41,7 +59,12 @@ def markdown(
     lines = [f"# {title[language]}", "", note[language], ""]
     if records:
         lines += [line(label(column, language) for column in columns), line("---" for _ in columns)]
-        lines += [line(_shown(record[column]) for column in columns) for record in records]
+        spoken = (*WORDED.get(name, ()), *NAMED.get(name, ()))
+        for record in records:
+            shown = {column: _shown(record[column]) for column in columns}
+            # What has no other words is English in both: a library's message, or a name.
+            words = {column: worded(shown[column], language) for column in spoken}
+            lines.append(line(words.get(column) or shown[column] for column in columns))
         lines.append("")
     return "\n".join(lines)
 
