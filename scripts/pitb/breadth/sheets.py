@@ -63,7 +63,7 @@ def markdown(
         for record in records:
             shown = {column: _shown(record[column]) for column in columns}
             # What has no other words is English in both: a library's message, or a name.
-            words = {column: worded(shown[column], language) for column in spoken}
+            words = {key: worded(text, language) for key, text in shown.items() if key in spoken}
             lines.append(line(words.get(column) or shown[column] for column in columns))
         lines.append("")
     return "\n".join(lines)
