@@ -19,13 +19,17 @@ from pitb.breadth.finding import Finding, plain
 from pitb.breadth.mutants import Kill
 from pitb.breadth.records import ROW_SCHEMA
 from pitb.errors import PitbError
-from pitb.registry import optimizers
+from pitb.registry import by_pytorch_name, optimizers
 
+ADAM = by_pytorch_name("Adam")
 SPEC = {"optimizer": "Adam", "options": {}, "steps": 2, "lr": 0.1}
 CASE = json.loads(json.dumps(dataclasses.asdict(Case("Adam", "x", "a1", "float32", 0.1))))
 ENTRY = {
     "case": CASE,
-    "options": {"pytorch": {}, "burn": {}},
+    "options": {
+        side: {item.pytorch.partition("[")[0]: [0, 0] for item in ADAM.hyperparameters}
+        for side in ("pytorch", "burn")
+    },
     "groups": [],
     "rates": {"pytorch": [], "burn": []},
     "pytorch": {"id": "pytorch/x", **SPEC},
@@ -98,7 +102,9 @@ def test_every_key_is_missed_and_every_wrong_type_is_noticed(tmp_path, kind):
     path = tmp_path / "a.json"
     free = {"clip", "burn_clip", "frozen", "problem", "options"}
     for place in places(VALID[kind]):
-        for wrong in ("drop", "retype"):
+        # What an option's value may be, its optimizer says.
+        beneath = "options" in place[:-2]
+        for wrong in ("drop",) if beneath else ("drop", "retype"):
             value = copy.deepcopy(VALID[kind])
             *outer, key = place
             inner = value
@@ -143,6 +149,15 @@ def test_another_file_is_one_sentence_with_its_name(tmp_path, kind, odd):
     assert str(path) in sentence
     assert expected in sentence
     assert "\n" not in sentence
+
+
+def test_a_plan_of_an_optimizer_that_is_none_is_refused(tmp_path):
+    value = copy.deepcopy(VALID["plan"])
+    value["cases"]["x"]["case"]["optimizer"] = "Adan2"
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(value))
+    with pytest.raises(PitbError, match=r"a\.json: cases\.x\.case\.optimizer: no .*'Adan2'"):
+        inputs.read_plan(path)
 
 
 def test_a_table_of_rows_is_checked_too(tmp_path):

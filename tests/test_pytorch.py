@@ -218,6 +218,15 @@ def test_more_steps_than_a_trace_can_count_are_refused(pytorch, steps):
         pytorch.check(spec(steps=steps))
 
 
+@pytest.mark.parametrize("key", ["parameters", "optimizer", "lr"])
+def test_a_group_lacks_no_key(pytorch, key):
+    group = {"parameters": ["fc1.bias"], "optimizer": "Adam", "lr": 0.1}
+    pytorch.check(spec(groups=[group]))
+    del group[key]
+    with pytest.raises(PitbError, match=f"run pytorch/x: a group lacks the key '{key}'"):
+        pytorch.check(spec(groups=[group]))
+
+
 RESUMED = {"resume_step": 2, "steps": 4}
 
 

@@ -187,6 +187,10 @@ def _check_keys(spec: Spec) -> None:
             if key not in allowed:
                 near = nearest(key, sorted(allowed))
                 raise _error(spec, "", f"{of} has no key {key!r}; nearest: {near!r}")
+    for group in spec.get("groups") or ():
+        for key in ("parameters", "optimizer", "lr"):
+            if key not in group:
+                raise _error(spec, "", f"a group lacks the key {key!r}")
     clip = spec.get("clip")
     if not clip:
         return

@@ -18,7 +18,7 @@ from pitb.breadth.judge import UNDECIDED
 from pitb.breadth.phases import IMPOSSIBLE, Plan
 from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
-from pitb.registry import optimizers
+from pitb.registry import by_pytorch_name, optimizers
 
 TEXT: schema.Schema = {"type": "string"}
 OBJECT: schema.Schema = {"type": "object"}
@@ -75,6 +75,16 @@ OUTCOME = schema.having(
 def read_plan(path: Path) -> Plan:
     """A plan."""
     found: Plan = schema.read(path, plan_schema())
+    for name, entry in found["cases"].items():
+        try:
+            optimizer = by_pytorch_name(entry["case"]["optimizer"])
+        except PitbError as error:
+            raise PitbError(f"{path}: cases.{name}.case.optimizer: {error}") from None
+        for side, options in entry["options"].items():
+            for item in optimizer.hyperparameters:
+                base = item.pytorch.partition("[")[0]
+                if base not in options:
+                    raise PitbError(f"{path}: cases.{name}.options.{side} lacks the key '{base}'")
     return found
 
 
