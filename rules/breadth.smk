@@ -70,6 +70,7 @@ rule judge_breadth:
         rows="results/{scope}/judged/{optimizer}/rows.parquet",
         outcomes="results/{scope}/judged/{optimizer}/outcomes.json",
         kills="results/{scope}/judged/{optimizer}/kills.json",
+        papers="results/{scope}/judged/{optimizer}/papers.json",
         traces=directory("results/{scope}/traces/{optimizer}/reference"),
     log:
         "results/logs/judge_{scope}_{optimizer}.log",

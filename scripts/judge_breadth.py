@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from pitb import arguments as command_line
 from pitb import trace
-from pitb.breadth import inputs, records
+from pitb.breadth import inputs, papers, records
 from pitb.breadth.explain import explain
 from pitb.breadth.judge import Judge
 from pitb.breadth.mutants import Hunt
@@ -47,9 +47,11 @@ def main() -> None:
     print(f"{name}: {len(outcomes)} pairs judged", flush=True)
     kills = [asdict(kill) for kill in Hunt(judge).kills(name)]
     print(f"{name}: {len(kills)} mutants hunted", flush=True)
+    found = [asdict(row) for row in papers.rows(judge, name)]
     with replacing(arguments.out / "rows.parquet") as path:
         pq.write_table(pa.Table.from_pylist(rows, schema=records.ROW_SCHEMA), path)
     write_json(arguments.out / "outcomes.json", outcomes, indent=None)
+    write_json(arguments.out / "papers.json", records.plain(found), indent=None)
     write_json(arguments.out / "kills.json", records.plain(kills), indent=None)
 
 

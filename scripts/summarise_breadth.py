@@ -28,6 +28,7 @@ def main() -> None:
     sheets.write("floor", report.floor(judged.rows), arguments.out)
     sheets.write("laws", report.law_rows(judged.outcomes), arguments.out)
     sheets.write("kills", report.kill_counts(judged.kills), arguments.out)
+    sheets.write("papers", report.shown(judged.papers), arguments.out)
     sheets.write("coverage", report.shown(coverage["rows"]), arguments.out)
     sheets.write("fields", report.shown(coverage["fields"]), arguments.out)
     sheets.write("schedules", report.shown(schedules["rows"]), arguments.out)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pitb import schedulers, schema
-from pitb.breadth import inputs, phases
+from pitb.breadth import inputs, papers, phases
 from pitb.breadth.cases import Case
 from pitb.breadth.covered import Field, Row
 from pitb.breadth.finding import Finding, plain
@@ -49,12 +49,14 @@ OUTCOME = {
     "nonfinite": [-1, -1],
 }
 KILL = dataclasses.asdict(Kill("Adam", "burn", "choice", "x", 1, 1, "a", "b", 1.0, "killed"))
+PAPER = dataclasses.asdict(papers.Row("Lion", "p", "burn", "decay", "a", "b", "different"))
 SCHEDULE = dataclasses.asdict(schedulers.Row("a", "b", "same", "OK", "", 0.0, 1, "", 0.0, 0.0))
 VALID = {
     "plan": {"problems": {"a1": PROBLEM}, "defaults": {"Adam": {}}, "cases": {"x": ENTRY}},
     "defaults": {entry.burn_config: {"fields": {}} for entry in optimizers()},
     "outcomes": [OUTCOME],
     "kills": [KILL],
+    "papers": [PAPER],
     "coverage": {
         "rows": [{**dataclasses.asdict(Row("a", "b", "c", "d", "", ())), "cases": []}],
         "fields": [{**dataclasses.asdict(Field("a", "b", "c", "d", "", ())), "cases": []}],
@@ -74,6 +76,7 @@ READ = {
     "defaults": inputs.read_defaults,
     "outcomes": inputs.read_outcomes,
     "kills": inputs.read_kills,
+    "papers": inputs.read_papers,
     "coverage": inputs.read_coverage,
     "schedules": inputs.read_schedules,
     "findings": inputs.read_findings,
@@ -237,7 +240,7 @@ def valid(tmp_path):
     (folder / "judged").mkdir(parents=True)
     for kind, value in VALID.items():
         (folder / f"{kind}.json").write_text(json.dumps(value))
-    for kind in ("outcomes", "kills"):
+    for kind in ("outcomes", "kills", "papers"):
         (folder / "judged" / f"{kind}.json").write_text(json.dumps(VALID[kind]))
     pq.write_table(pa.Table.from_pylist([], schema=ROW_SCHEMA), folder / "judged/rows.parquet")
     return folder

@@ -3,7 +3,7 @@ from pitb import imports
 
 def names(root, script):
     folder = root / "scripts"
-    found = imports.dependencies(folder / script)
+    found = imports.dependencies(folder / script, folder)
     return {path.relative_to(folder).as_posix() for path in found}
 
 
@@ -21,8 +21,12 @@ def test_what_it_does_not_depend_on_is_left_out(root):
     assert "pitb/labels.py" not in names(root, "train_pytorch.py")
 
 
-def test_every_module_is_needed_by_some_script(root):
-    scripts = [path.name for path in (root / "scripts").glob("*.py")]
+def test_every_module_is_needed_by_some_script_or_command(root):
+    folder = root / "scripts"
+    scripts = [path.name for path in folder.glob("*.py")]
+    # Commands are found by their names.
+    scripts += [path.relative_to(folder).as_posix() for path in folder.glob("pitb/cli/*.py")]
+    scripts.append("pitb/__main__.py")
     needed = set().union(*(names(root, script) for script in scripts))
     modules = {
         path.relative_to(root / "scripts").as_posix() for path in root.glob("scripts/pitb/**/*.py")

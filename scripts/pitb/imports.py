@@ -7,13 +7,17 @@ from pathlib import Path
 PACKAGE = "pitb"
 
 
-def dependencies(script: Path) -> list[Path]:
+def dependencies(script: Path, folder: Path | None = None) -> list[Path]:
     """The script, every module of the package that it imports, directly or not, and their data.
 
     Data are the files beside a module that its source names. Found by reading, not by importing:
     the modules may need libraries that take seconds to load.
+
+    Args:
+        script: A script, or a module of the package.
+        folder: That in which the package stands; by default the script's.
     """
-    folder = script.parent
+    folder = folder or script.parent
     found: set[Path] = set()
     waiting = [script]
     while waiting:

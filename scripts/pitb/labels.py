@@ -186,11 +186,14 @@ SHEETS: dict[str, tuple[Text, Text]] = {
             "Both sides configured alike, on every problem and in both precisions. `because` names "
             "the choices of equation (or the defaults) that make the difference, with the number "
             "of cases; `where` says so if they differ only where gradients are not finite or their "
-            "squares leave the range of float32, or only by what is beside the formula; the "
+            "squares leave the range of float32, or only by what is beside the formula (tied "
+            "weights, the precision of hyper-parameters, this project's own clip_grad_norm); the "
             "columns behind it count cases by verdict. Undecided is what roundings alone decide.",
             "两边配置相同，在每个问题上、以两种精度各跑一遍。"
             "“原因”列出造成差别的公式选择（或默认值）及用例数；“何处”指出是否只在梯度非有限、"
-            "或平方超出 float32 范围时才不同，或差别只在公式之外；其后各列按结论计数。"
+            "或平方超出 float32 范围时才不同，"
+            "或差别只在公式之外（共享权重、超参数的精度、本项目自己的 clip_grad_norm）；"
+            "其后各列按结论计数。"
             "“未定”指舍入本身就决定了结果。",
         ),
     ),
@@ -217,6 +220,16 @@ SHEETS: dict[str, tuple[Text, Text]] = {
             "hyper-parameter in another precision, every option ignored. Each must be noticed.",
             "放进参考实现的错误：每个公式选择的其他取值、每个超参数的另一种精度、每个被忽略的选项。"
             "每一个都必须被发现。",
+        ),
+    ),
+    "papers": (
+        _both("Implementations and papers", "实现与论文"),
+        _both(
+            "Each choice of equation that a paper settles, in the implementations of optimizers "
+            "that torch.optim lacks. Where one differs: the cases that show it, and the largest "
+            "relative difference of a parameter that the paper's own value makes.",
+            "对 torch.optim 没有的优化器：论文定下的每个公式选择在各实现中的取值。"
+            "不同之处给出显示它的用例数，以及改用论文取值时参数的最大相对差。",
         ),
     ),
     "coverage": (
@@ -288,6 +301,15 @@ COLUMNS |= {
     "in_float64": _both("in float64", "在 float64 里"),
     "equivalent": _both("equivalent", "等价"),
     "survived": _both("survived", "漏过"),
+    "paper": _both("paper", "论文"),
+    "implementation": _both("implementation", "实现"),
+    "choice": _both("choice", "公式选择"),
+    "in_paper": _both("in the paper", "论文里"),
+    "in_library": _both("in the implementation", "实现里"),
+    "tried": _both("cases tried", "试过的用例"),
+    "differ": _both("cases that differ", "不同的用例"),
+    "most": _both("largest difference", "最大差"),
+    "shown_by": _both("shown by", "由此用例证明"),
     "desc": _both("description", "说明"),
     "kwargs": _both("options", "选项"),
     "status": _both("status", "状态"),

@@ -27,7 +27,7 @@ class Problem:
 
     name: str
     model: str
-    """mlp, single, embedding, conv, tied, quadratic, rosenbrock or prescribed."""
+    """mlp, single, embedding, conv, tied, quadratic, rosenbrock, pieces or prescribed."""
     parameters: Tensors
     """Initial values, float64 arrays that are exact in float32, in the order of ``state_dict``."""
     inputs: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -41,6 +41,8 @@ class Problem:
     """Whether squares of its gradients leave the range of float32."""
     tied: tuple[tuple[str, str], ...] = ()
     """Second names of tensors: (second name, first name)."""
+    special: bool = False
+    """Whether it is only for the option sets that ask for it by name."""
 
     @property
     def extreme(self) -> bool:
@@ -79,7 +81,7 @@ class Problem:
                 name: {
                     "shape": list(value.shape),
                     "dtype": "int64" if value.dtype == np.int64 else "float32",
-                    "values": value.reshape(-1).tolist(),
+                    "values": [_plain(x) for x in value.reshape(-1).tolist()],
                 }
                 for name, value in self.inputs.items()
             },
@@ -122,7 +124,7 @@ def _plain(value: float) -> float | str | None:
     """As JSON has it, which knows neither NaN nor infinity."""
     if math.isnan(value):
         return None
-    return float(value) if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
 
 
 def _f32(values: Iterable[float], shape: tuple[int, ...]) -> Array:
@@ -224,6 +226,23 @@ def _rosenbrock(name: str) -> Problem:
     return Problem(name, "rosenbrock", {"x": start}, about="Rosenbrock's valley in 4 dimensions")
 
 
+def _pieces(
+    ends: tuple[float, float], quadratics: tuple[tuple[float, float, float], ...], about: str
+) -> Callable[[str], Problem]:
+    """In one dimension, a x^2 + b x + c on each of the three sides of two ends; from 0."""
+
+    def build(name: str) -> Problem:
+        values = [x for coefficients in quadratics for x in coefficients]
+        inputs: dict[str, NDArray[Any]] = {"ends": _f32(ends, (2,)), "pieces": _f32(values, (3, 3))}
+        start = {"x": np.zeros(1)}
+        return Problem(name, "pieces", start, inputs, about=about, special=True)
+
+    return build
+
+
+_NAN = (math.nan, math.nan, math.nan)
+
+
 def _prescribed(
     about: str,
     scale: float = 1.0,
@@ -277,6 +296,16 @@ _BUILDERS: dict[str, Callable[[str], Problem]] = {
     "tied": _tied,
     "quadratic": _quadratic,
     "rosenbrock": _rosenbrock,
+    # A step to 6 is too far, and the cubic then leads into the gap.
+    "gap": _pieces(
+        (1.5, 5.0), ((1, -2, 0), _NAN, (0, 0.25, -1)), "a loss that is NaN between two ends"
+    ),
+    # From a steep slope onto a higher plateau, below the line that Armijo's condition draws.
+    "plateau": _pieces(
+        (0.5, 9.0),
+        ((0.1, -1, 0), (0, -0.05, -0.02), (0, -0.05, -0.02)),
+        "a steep slope and a higher plateau",
+    ),
     "gradients": _prescribed("prescribed gradients of about 1"),
     "constant": _prescribed("the same prescribed gradient at every step", constant=True),
     "sparse": _prescribed("prescribed gradients, two thirds of them exact zeros", sparse=True),

@@ -6,6 +6,7 @@ import platform
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,26 @@ def defaults() -> dict[str, Any]:
         constructor = getattr(torch.optim, entry.pytorch)
         found[entry.pytorch] = plain(constructor([nn.Parameter(torch.zeros(1))]).defaults)
     return found
+
+
+@cache
+def center_product() -> str:
+    """Whether ``addcmul``, with which RMSprop centers, rounds the product before it adds it here.
+
+    Returns:
+        A value of :attr:`~pitb.reference.equations.Equations.center_product`.
+
+    Raises:
+        PitbError: It does so for some sizes of tensors, for which there is no description.
+    """
+    fused = set()
+    for size in (1, 3, 15, 64):
+        root = torch.full((size,), 2e19)  # whose square is beyond float32
+        sums = torch.addcmul(torch.full((size,), 1e38), root, root, value=-1)
+        fused |= set(torch.isfinite(sums).tolist())
+    if len(fused) > 1:
+        raise PitbError("addcmul rounds the product of some elements and not of others here")
+    return "wide" if fused == {True} else "dtype"
 
 
 def check(spec: Spec) -> dict[str, Any]:
@@ -357,7 +378,7 @@ class _Training:
             if observed or step == spec["steps"]:
                 self._add_all(step, "param", named)
             if observed:
-                self._add_states(step, named)
+                self._add_states(step, named, evaluate.count)
         if observed and self.problem.model != "prescribed":
             with torch.no_grad():
                 loss = self.evaluate().loss
@@ -398,9 +419,13 @@ class _Training:
     def _add_all(self, step: int, quantity: str, tensors: dict[str, Any]) -> None:
         add_all(self.recorder, step, quantity, tensors)
 
-    def _add_states(self, step: int, named: dict[str, nn.Parameter]) -> None:
+    def _add_states(self, step: int, named: dict[str, nn.Parameter], evaluations: int) -> None:
         """States sorted by name, so that both sides write them in one order."""
         states: dict[str, list[tuple[str, Any]]] = {}
+        if isinstance(self.optimizers[0], torch.optim.LBFGS):
+            states = self._lbfgs_states(named)
+            states["evaluations"] = [("", evaluations)]
+            named = {}
         for name, parameter in named.items():
             for optimizer in self.optimizers:
                 for state, value in optimizer.state.get(parameter, {}).items():
@@ -411,6 +436,29 @@ class _Training:
             for name, value in values:
                 array = np.asarray(value.detach() if isinstance(value, torch.Tensor) else value)
                 self.recorder.add(step, f"state.{state}", array, str(array.dtype), name)
+
+    def _lbfgs_states(self, named: dict[str, nn.Parameter]) -> dict[str, list[tuple[str, Any]]]:
+        """The one state of all parameters: vectors cut into tensors; of the history its length and
+        the newest pair.
+        """
+        (group,) = self.optimizers[0].param_groups
+        kept = self.optimizers[0].state[group["params"][0]]
+        names = {id(value): name for name, value in reversed(named.items())}  # the first one
+        trained = [names[id(value)] for value in group["params"]]
+        found: dict[str, list[tuple[str, Any]]] = {}
+        for name, value in kept.items():
+            if name in ("old_dirs", "old_stps") and value is not None:
+                found[f"{name}.len"] = [("", len(value))]
+                value = value[-1] if value else None
+            if isinstance(value, torch.Tensor) and value.ndim:
+                pieces = value.split([named[tensor].numel() for tensor in trained])
+                found[name] = [
+                    (tensor, piece.view_as(named[tensor]))
+                    for tensor, piece in zip(trained, pieces, strict=True)
+                ]
+            elif isinstance(value, (torch.Tensor, int, float)):
+                found[name] = [("", value)]
+        return found
 
     def _save(self, path: Path) -> None:
         try:
@@ -448,9 +496,12 @@ class _Evaluation:
     training: _Training
     step: int
     first: bool = True
+    count: int = 0
+    """Of evaluations so far."""
 
     def __call__(self) -> torch.Tensor:
         training, step = self.training, self.step
+        self.count += 1
         training.model.zero_grad()
         recorder = training.recorder if self.first else trace.Recorder()
         self.first = False

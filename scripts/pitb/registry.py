@@ -60,6 +60,14 @@ class Optimizer:
     """Fields that PyTorch has no counterpart of."""
     state: Mapping[str, str]
     """PyTorch's state names to burn's."""
+    state_vector: Mapping[str, str] = field(default_factory=dict)
+    """The same for parameters of one dimension alone."""
+    state_matrix: Mapping[str, str] = field(default_factory=dict)
+    """For those of more dimensions that burn stores as PyTorch does."""
+    state_transposed: Mapping[str, str] = field(default_factory=dict)
+    """For matrices that burn stores transposed."""
+    state_alone: tuple[str, ...] = ()
+    """States that one side alone keeps, without the other lacking anything."""
     module: str = "torch.optim"
     """Where Python has it."""
     neutral: Mapping[str, Any] = field(default_factory=dict)
@@ -211,6 +219,7 @@ def optimizers() -> tuple[Optimizer, ...]:
                 ),
                 "pytorch_only": tuple(entry["pytorch_only"]),
                 "burn_only": tuple(entry["burn_only"]),
+                "state_alone": tuple(entry.get("state_alone", ())),
             }
         )
         for entry in json.loads(text)["optimizers"]

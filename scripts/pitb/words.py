@@ -14,10 +14,10 @@ VALUES: dict[str, Text] = {
         both("not to be had on the other side", "另一边没有"),
         both("refused by both", "两边都拒绝"),
         both("only at extremes", "仅在极端情形"),
-        both(
-            "but for tied weights and the precision of hyper-parameters",
-            "除了共享权重和超参数精度",
-        ),
+        both("but for what is beside the formula", "除了公式之外的部分"),
+        both("as in the paper", "与论文一致"),
+        both("different", "不同"),
+        both("not in the paper", "论文里没有"),
         # Verdicts, states and kinds.
         both("OK", "OK"),
         both("MISMATCH", "MISMATCH"),
@@ -134,40 +134,6 @@ VALUES: dict[str, Text] = {
             "每个周期一对 burn 调度器，运行有几个周期就有几对",
         ),
         # Findings.
-        both(
-            "the evaluation that the last iteration makes or skips changes nothing but a count",
-            "最后一次迭代做不做那次求值，只影响计数",
-        ),
-        both(
-            "neither library reads the loss that it keeps between calls",
-            "两个库都不读调用之间保存的 loss",
-        ),
-        both(
-            "it takes max_eval=0, which neither library is meant for",
-            "要 max_eval=0 才显出，两个库都不是为此设计的",
-        ),
-        both(
-            "it takes a loss that is NaN in the middle of a line search, which no smooth problem "
-            "has",
-            "要线搜索途中 loss 为 NaN 才显出，光滑的问题没有这种情形",
-        ),
-        both(
-            "it takes an infinite loss in the middle of a line search",
-            "要线搜索途中 loss 为无穷大才显出",
-        ),
-        both(
-            "no problem here has a loss that first falls and then rises within the first two steps "
-            "of a line search",
-            "这里没有问题的 loss 会在线搜索的前两步里先降后升",
-        ),
-        both(
-            "the tests of L-BFGS try it on a function with a gap",
-            "L-BFGS 的测试用一个有间断的函数检验它",
-        ),
-        both(
-            "the tests of L-BFGS try it on a function that does",
-            "L-BFGS 的测试用这样的函数检验它",
-        ),
         both("impossible on one side", "一边做不到"),
         both("within rounding in this run", "在这次运行里不超出舍入"),
         both("no run shows it beyond rounding", "没有运行显出超过舍入的差别"),

@@ -255,6 +255,7 @@ pub fn with_problem<W: Work>(
         Kind::Tied => work.on(builder.tied()?),
         Kind::Quadratic => work.on(builder.quadratic()?),
         Kind::Rosenbrock => work.on(builder.rosenbrock()?),
+        Kind::Pieces => work.on(builder.pieces()?),
         Kind::Prescribed => work.on(builder.prescribed()?),
     })
 }
@@ -379,6 +380,33 @@ impl Builder<'_> {
             let valley = next - here.clone().square();
             let away = here.neg().add_scalar(1.0);
             (valley.square().mul_scalar(100.0) + away.square()).sum()
+        })
+    }
+
+    fn pieces(&self) -> Result<Problem<Vector>> {
+        self.definition.check(&["x"], &[], &["ends", "pieces"])?;
+        let model = self.vector()?;
+        expect(
+            "x",
+            model.x.val().dims()[0],
+            1,
+            "values of a loss in pieces",
+        )?;
+        let shapes = (
+            self.float::<1>("ends")?.dims(),
+            self.float::<2>("pieces")?.dims(),
+        );
+        if shapes != ([2], [3, 3]) {
+            bail!("input \"ends\" is of shape [2] and \"pieces\" of shape [3, 3]");
+        }
+        let [ends, pieces] =
+            ["ends", "pieces"].map(|name| self.definition.inputs[name].values.clone());
+        self.function(model, move |model: &Vector| {
+            let x = model.x.val();
+            let at = x.clone().into_scalar::<f64>();
+            let piece = ends.iter().filter(|end| **end < at).count();
+            let [a, b, c] = [0, 1, 2].map(|i| pieces[3 * piece + i]);
+            x.clone().square().mul_scalar(a) + x.mul_scalar(b).add_scalar(c)
         })
     }
 

@@ -212,32 +212,46 @@ pub fn defaults() -> Result<Value> {
     Ok(Value::Object(found))
 }
 
-/// burn's state names to PyTorch's for the optimizer called `name` by burn. Names that the
-/// registry doesn't map stay as they are.
-pub fn state_names(name: &str) -> &'static BTreeMap<String, String> {
-    static EMPTY: BTreeMap<String, String> = BTreeMap::new();
-    REGISTRY.get(name).unwrap_or(&EMPTY)
+/// PyTorch's name of what burn's optimizer `name` calls `state`, for a parameter of so many
+/// `dimensions` that burn stores `transposed` or not. What the registry doesn't map stays as it is.
+pub fn state_name<'a>(name: &str, state: &'a str, dimensions: usize, transposed: bool) -> &'a str {
+    let Some(entry) = REGISTRY.get(name) else {
+        return state;
+    };
+    let shaped = match (dimensions, transposed) {
+        (0 | 1, _) => &entry.state_vector,
+        (_, true) => &entry.state_transposed,
+        (_, false) => &entry.state_matrix,
+    };
+    let mut all = shaped.iter().chain(&entry.state);
+    let found = all.find(|(_, burn)| *burn == state);
+    found.map_or(state, |(pytorch, _)| pytorch)
 }
 
 /// The names that both sides share stand in one file, which the Python package reads too.
-static REGISTRY: LazyLock<BTreeMap<String, BTreeMap<String, String>>> = LazyLock::new(|| {
+static REGISTRY: LazyLock<BTreeMap<String, Entry>> = LazyLock::new(|| {
     #[derive(Deserialize)]
     struct Registry {
         optimizers: Vec<Entry>,
     }
-    #[derive(Deserialize)]
-    struct Entry {
-        burn: String,
-        state: BTreeMap<String, String>,
-    }
     let text = include_str!("../../../scripts/pitb/optimizers.json");
     let registry: Registry = serde_json::from_str(text).expect("the registry is valid");
-    let flip = |state: BTreeMap<String, String>| state.into_iter().map(|(a, b)| (b, a)).collect();
     let entries = registry.optimizers.into_iter();
-    entries
-        .map(|entry| (entry.burn, flip(entry.state)))
-        .collect()
+    entries.map(|entry| (entry.burn.clone(), entry)).collect()
 });
+
+/// One optimizer's names of states: PyTorch's to burn's.
+#[derive(Deserialize)]
+struct Entry {
+    burn: String,
+    state: BTreeMap<String, String>,
+    #[serde(default)]
+    state_vector: BTreeMap<String, String>,
+    #[serde(default)]
+    state_matrix: BTreeMap<String, String>,
+    #[serde(default)]
+    state_transposed: BTreeMap<String, String>,
+}
 
 fn configure<C, O>(
     name: &'static str,
@@ -483,7 +497,19 @@ mod tests {
 
     #[test]
     fn the_registry_maps_states_to_pytorch_names() {
-        assert_eq!(state_names("AdamW")["momentum.moment_1"], "exp_avg");
-        assert!(state_names("LBFGS").is_empty());
+        assert_eq!(
+            state_name("AdamW", "momentum.moment_1", 1, false),
+            "exp_avg"
+        );
+        assert_eq!(state_name("LBFGS", "history_s", 1, false), "old_stps");
+        for (dimensions, transposed, name) in [
+            (1, false, "variance"),
+            (4, false, "row_var"),
+            (2, true, "col_var"),
+        ] {
+            let found = state_name("Adafactor", "second_moment", dimensions, transposed);
+            assert_eq!(found, name);
+        }
+        assert_eq!(state_name("Adafactor", "new_moment", 2, true), "new_moment");
     }
 }

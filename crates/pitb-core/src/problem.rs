@@ -95,6 +95,8 @@ pub enum Kind {
     Quadratic,
     /// `sum_i 100 (x[i+1] - x[i]^2)^2 + (1 - x[i])^2`.
     Rosenbrock,
+    /// `a x^2 + b x + c` of one number, with other coefficients on each side of two ends.
+    Pieces,
     /// `fc`, whose gradients are given and not computed.
     Prescribed,
 }

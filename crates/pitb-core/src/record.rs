@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use burn::module::Module;
-use burn::optim::GradientsParams;
+use burn::optim::{GradientsParams, LBFGS};
 
 use crate::checkpoint;
 use crate::clip::{Norms, clip};
@@ -103,8 +103,9 @@ impl Recorder<'_> {
             }
             Optimizer::Lbfgs(optimizer) => {
                 let silent = self.silent;
-                let mut failed = None;
+                let (mut failed, mut evaluations) = (None, 0);
                 let (model, _) = optimizer.step(given, model, |model: M| {
+                    evaluations += 1;
                     let (loss, grads) = match self.gradients(step, &model, objective) {
                         Ok((evaluation, _, grads)) => {
                             let loss = evaluation.map(|it| it.loss.into_scalar::<f64>());
@@ -131,10 +132,7 @@ impl Recorder<'_> {
                 self.rates(step, given, &[]);
                 self.parameters(step, &model);
                 if !self.silent {
-                    for (name, shape, dtype, values) in lbfgs_state(optimizer)? {
-                        let quantity = format!("state.{name}");
-                        self.trace.push(step, &quantity, "", &shape, dtype, &values);
-                    }
+                    self.lbfgs_states(step, &layout::parameters(&model), optimizer, evaluations)?;
                 }
                 Ok(model)
             }
@@ -263,13 +261,68 @@ impl Recorder<'_> {
         }
     }
 
+    /// The one state of all `parameters` under PyTorch's names: vectors cut into tensors; of the
+    /// history its length and the newest pair.
+    fn lbfgs_states(
+        &mut self,
+        step: usize,
+        parameters: &[Named],
+        optimizer: &LBFGS,
+        evaluations: usize,
+    ) -> Result<()> {
+        let mut found: BTreeMap<String, (usize, Vec<usize>, &str, Vec<f64>)> = BTreeMap::new();
+        for (name, shape, dtype, values) in lbfgs_state(optimizer)? {
+            // A history is a list, `history_s.0` its oldest element.
+            let (list, item) = name.split_once('.').unwrap_or((&name, ""));
+            let pytorch = optimizers::state_name(&self.plan.optimizer.name, list, 1, false);
+            let (name, place) = match item {
+                "" => (pytorch.to_string(), 0),
+                "len" => (format!("{pytorch}.len"), 0),
+                place => (pytorch.to_string(), place.parse::<usize>()?),
+            };
+            let newest = found.get(&name).is_none_or(|(other, ..)| *other <= place);
+            if newest {
+                found.insert(name, (place, shape, dtype, values));
+            }
+        }
+        let count = vec![evaluations as f64];
+        found.insert("evaluations".into(), (0, Vec::new(), "int64", count));
+        let whole = parameters.iter().map(|it| it.values.len()).sum::<usize>();
+        for (name, (_, shape, dtype, values)) in found {
+            let quantity = format!("state.{name}");
+            if shape.is_empty() || values.len() != whole {
+                self.trace.push(step, &quantity, "", &shape, dtype, &values);
+                continue;
+            }
+            let mut rest = values.as_slice();
+            for Named {
+                name,
+                shape,
+                transposed,
+                ..
+            } in parameters
+            {
+                let (piece, after) = rest.split_at(shape.iter().product());
+                rest = after;
+                let stored = shape.iter().rev().copied().collect::<Vec<_>>();
+                let piece = match transposed {
+                    true => layout::flipped(&stored, piece).1,
+                    false => piece.to_vec(),
+                };
+                self.trace.push(step, &quantity, name, shape, dtype, &piece);
+            }
+        }
+        Ok(())
+    }
+
     /// States under PyTorch's names, sorted by name so that both sides write them in one order.
     fn states(&mut self, step: usize, observed: &[(Named, Observation)]) {
         let mut states: BTreeMap<String, Vec<State>> = BTreeMap::new();
         for (parameter, observation) in observed {
-            let names = optimizers::state_names(self.plan.optimizer_of(&parameter.name));
+            let optimizer = self.plan.optimizer_of(&parameter.name);
+            let (dimensions, transposed) = (parameter.shape.len(), parameter.transposed);
             let mut add = |burn_name: &str, shape, dtype, values| {
-                let name = names.get(burn_name).map_or(burn_name, String::as_str);
+                let name = optimizers::state_name(optimizer, burn_name, dimensions, transposed);
                 let state = State {
                     tensor: parameter.name.clone(),
                     shape,
@@ -285,9 +338,7 @@ impl Recorder<'_> {
                 add(name, Vec::new(), dtype, vec![*value]);
             }
             for (name, data) in &observation.tensors {
-                // A state of the parameter's own shape is laid out as the parameter is.
-                let alike = data.shape().iter().eq(parameter.shape.iter().rev());
-                let transposed = parameter.transposed && alike;
+                // A state is laid out as the parameter is, also one that has a row or a column alone.
                 let dtype = dtype_name(data.dtype());
                 let (shape, values) = layout::to_pytorch(data.clone(), transposed);
                 add(name, shape, dtype, values);

@@ -35,6 +35,7 @@ class OptionSet:
     """Whether it is also trained long."""
     problems: tuple[str, ...] = ()
     """Those it is tried on, where not on all."""
+    dtypes: tuple[str, ...] = DTYPES
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,32 @@ SETS: dict[str, tuple[OptionSet, ...]] = {
         OptionSet(
             "tolerance-wolfe", {"tolerance_change": 1e-2, "line_search_fn": "strong_wolfe"}, lr=1.0
         ),
+        # What no smooth loss of ordinary size shows: a loss that is infinite or NaN in the middle
+        # of a line search, one that falls and rises within two steps of it, no evaluation left.
+        OptionSet(
+            "infinite",
+            {"max_eval": 200, "line_search_fn": "strong_wolfe"},
+            lr=1e60,
+            problems=("rosenbrock",),
+            dtypes=("float64",),
+        ),
+        OptionSet(
+            "gap",
+            {"max_iter": 3, "max_eval": 9, "line_search_fn": "strong_wolfe"},
+            lr=6.0,
+            problems=("gap",),
+        ),
+        OptionSet(
+            "plateau",
+            {"max_iter": 1, "max_eval": 9, "line_search_fn": "strong_wolfe"},
+            lr=0.2,
+            problems=("plateau",),
+        ),
+        OptionSet(
+            "no-evaluation",
+            {"max_eval": 0, "line_search_fn": "strong_wolfe"},
+            problems=("rosenbrock", "a1"),
+        ),
         OptionSet(
             "maximize", {"maximize": True, "max_iter": 2, "max_eval": 50}, problems=("a1", "tall")
         ),
@@ -307,10 +334,10 @@ def option_cases() -> Iterator[Case]:
     for optimizer in optimizers():
         for chosen in SETS[optimizer.pytorch]:
             for name in names():
-                chosen_for = chosen.problems or names()
-                if name not in chosen_for or not _takes(optimizer, name):
+                wanted = name in chosen.problems if chosen.problems else not problem(name).special
+                if not wanted or not _takes(optimizer, name):
                     continue
-                for dtype in DTYPES:
+                for dtype in chosen.dtypes:
                     yield _case(optimizer, chosen, name, dtype, STEPS)
                     if chosen.long and name in LONG_PROBLEMS:
                         yield _case(optimizer, chosen, name, dtype, LONG)

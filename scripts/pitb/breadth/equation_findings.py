@@ -32,10 +32,10 @@ from pitb.compare import MISMATCH, OK
 from pitb.errors import PitbError
 from pitb.problems import problem
 from pitb.reference import equations, lbfgs
-from pitb.reference.descriptions import describe
+from pitb.reference.descriptions import OURS, describe
 from pitb.reference.equations import Equations
 from pitb.reference.training import Run, train
-from pitb.registry import optimizers
+from pitb.registry import by_pytorch_name, optimizers
 from pitb.trace import Trace
 
 
@@ -136,9 +136,9 @@ def _also(evidence: Evidence, candidates: Sequence[Mapping[str, Any]]) -> list[M
 
 
 def choices() -> list[str]:
-    """Every choice of equation, those of L-BFGS as ``lbfgs.curvature``."""
+    """Every choice of equation of the libraries, those of L-BFGS as ``lbfgs.curvature``."""
     own = [f"lbfgs.{item.name}" for item in fields(lbfgs.Choices)]
-    return [item.name for item in fields(Equations) if item.name != "lbfgs"] + own
+    return [item.name for item in fields(Equations) if item.name not in ("lbfgs", *OURS)] + own
 
 
 def _differing(evidence: Evidence, optimizer: str = "") -> dict[str, list[str]]:
@@ -354,12 +354,14 @@ def _equation(
 def _values(choice: str, side: str, names: Sequence[str]) -> str:
     """The value of a choice, by optimizer where they have several."""
     found: dict[str, list[str]] = {}
+    packages = {by_pytorch_name(name).module.partition(".")[0] for name in names}
     for name in names:
         value = describe(side, name).value(choice)
         text = ", ".join(sorted(value)) or "none" if isinstance(value, frozenset) else str(value)
         found.setdefault(text, []).append(name)
     if len(found) == 1:
-        return next(iter(found))
+        own = side == "pytorch" and packages != {"torch"}
+        return next(iter(found)) + (f" ({' and '.join(sorted(packages))})" if own else "")
     return "; ".join(f"{' / '.join(who)}: {text}" for text, who in found.items())
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pitb.breadth import runs
-from pitb.breadth.judge import QUANTITIES, UNDECIDED, Judge, Outcome, Pair
+from pitb.breadth.judge import QUANTITIES, UNDECIDED, Judge, Outcome, Pair, Response, of_kind
 from pitb.breadth.laws import ACROSS, law
 from pitb.breadth.mutants import choices_read
 from pitb.breadth.phases import IMPOSSIBLE
@@ -38,7 +38,7 @@ def explain(judge: Judge, entry: dict[str, Any], outcome: Outcome) -> tuple[str,
     verdicts = [judge.verdicts.get((case.name, side)) for side in ("pytorch", "burn")]
     if not all(verdict in settled for verdict in verdicts):
         return UNEXPLAINED, []
-    responses = judge.responses.get(case.name, [])
+    responses = judge.responses.get(case.name, {})
     defaults = _defaults_alone(entry, responses)
     alone = _alone(entry, responses)
     matter = [name for name, differs in alone.items() if differs]
@@ -50,7 +50,7 @@ def explain(judge: Judge, entry: dict[str, Any], outcome: Outcome) -> tuple[str,
     return (FORMULA, matter) if matter else (UNEXPLAINED, [])
 
 
-def _defaults_alone(entry: dict[str, Any], responses: list[float]) -> list[str]:
+def _defaults_alone(entry: dict[str, Any], responses: Response) -> list[str]:
     """The defaults left to each side that make a difference, each aligned alone."""
     case = runs.case_of(entry)
     base = runs.reference_run(entry, "burn")
@@ -66,14 +66,14 @@ def _defaults_alone(entry: dict[str, Any], responses: list[float]) -> list[str]:
     return found
 
 
-def _together(entry: dict[str, Any], names: list[str], responses: list[float]) -> bool:
+def _together(entry: dict[str, Any], names: list[str], responses: Response) -> bool:
     """Whether aligning choices at once moves burn's run."""
     case = runs.case_of(entry)
     a, b = (train(runs.aligned(entry, chosen)) for chosen in ([], names))
     return _differs(a, b, law(case, ACROSS).tolerance, case.steps, responses)
 
 
-def _alone(entry: dict[str, Any], responses: list[float]) -> dict[str, bool]:
+def _alone(entry: dict[str, Any], responses: Response) -> dict[str, bool]:
     """For each choice in which the descriptions differ, whether aligning it moves burn's run."""
     case = runs.case_of(entry)
     sides = [runs.reference_run(entry, side) for side in ("pytorch", "burn")]
@@ -89,7 +89,7 @@ def _alone(entry: dict[str, Any], responses: list[float]) -> dict[str, bool]:
     return found
 
 
-def _differs(a: Trace, b: Trace, tolerance: Any, steps: int, responses: list[float]) -> bool:
+def _differs(a: Trace, b: Trace, tolerance: Any, steps: int, responses: Response) -> bool:
     if (a.error is None) != (b.error is None):
         return True
     pair = Pair(a, b)
@@ -98,7 +98,9 @@ def _differs(a: Trace, b: Trace, tolerance: Any, steps: int, responses: list[flo
     for step in range(steps + 1):
         for kind in QUANTITIES:
             worst = pair.difference(step, kind)
-            if worst is not None and not worst.relative <= tolerance(step, responses):
+            if worst is not None and not worst.relative <= tolerance(
+                step, of_kind(responses, kind)
+            ):
                 return True
     return False
 

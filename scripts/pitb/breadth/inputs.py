@@ -109,6 +109,14 @@ def read_kills(path: Path) -> list[Record]:
     return found
 
 
+def read_papers(path: Path) -> list[Record]:
+    """How the implementations of one optimizer relate to its paper."""
+    from pitb.breadth.papers import Row as PaperRow
+
+    found: list[Record] = schema.read(path, schema.listed(schema.fields_of(PaperRow)))
+    return found
+
+
 def read_rows(path: Path, columns: Iterable[str] | None = None, filters: Any = None) -> pa.Table:
     """The steps of one optimizer that were judged, or some of their columns."""
     from pitb.breadth.records import ROW_SCHEMA

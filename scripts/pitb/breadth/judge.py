@@ -1,6 +1,7 @@
 """Comparing the traces of a case: both libraries with the reference, and with each other."""
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ from pitb.breadth.phases import IMPOSSIBLE, trace_path
 from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
 from pitb.reference.training import train
+from pitb.registry import by_pytorch_name
 from pitb.trace import Trace
 
 Array = NDArray[np.float64]
+Response = Mapping[str, Sequence[float]]
+"""By ``param`` and, where it has one of its own, ``state``: after each update, from update 0."""
 SIDES = ("pytorch", "burn")
 PAIRS = ("pytorch--reference", "burn--reference", "pytorch--burn")
 QUANTITIES = ("param", "loss", "state")
@@ -28,6 +32,7 @@ FAILURES = (
     ("the flat gradient lacks", "incompatible shapes"),
     ("which is not to be clipped", "total norm"),
     ("Muon takes matrices", "2D"),
+    ("max_eval leaves no evaluation", "local variable"),
     ("the total norm of order", "the total norm of the gradients"),
 )
 """Parts of the reference's message and of a library's, in lower case, that speak of one failure."""
@@ -123,8 +128,9 @@ class Pair:
     def _tensor(self, quantity: str, tensor: str, a: Array, b: Array) -> Difference:
         finite = np.isfinite(a) & np.isfinite(b)
         largest = max(np.abs(a[finite]).max(initial=0), np.abs(b[finite]).max(initial=0))
-        scale = max(float(largest), self.scales.get((quantity, tensor), 0.0))
-        self.scales[(quantity, tensor)] = scale
+        # A loss that is kept is as exact as the losses are, however small it is.
+        of = ("loss", "") if quantity == "state.prev_loss" else (quantity, tensor)
+        self.scales[of] = scale = max(float(largest), self.scales.get(of, 0.0))
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         with np.errstate(all="ignore"):
             distance = np.where(same, 0.0, np.where(finite, np.abs(a - b), np.inf))
@@ -151,21 +157,66 @@ class Pair:
                     return f"{run.run} has {entry.where} with {other[key].count} values"
         return None
 
+    def state_alone(self, case: Case, start: int) -> str | None:
+        """A state after step ``start`` that one side alone keeps and is not declared, in words."""
+        if case.clipping_by == "config":
+            return None  # burn's optimizer is then made whole, and its states are not to be seen
+        members = (case.optimizer, *(group["optimizer"] for group in case.groups))
+        declared = {name for member in members for name in by_pytorch_name(member).state_alone}
+        for mine, other, run in (
+            (self.entries_a, self.entries_b, self.b),
+            (self.entries_b, self.entries_a, self.a),
+        ):
+            for key, entry in mine.items():
+                kind, _, name = key[1].partition(".")
+                if kind != "state" or key[0] <= start or name in declared:
+                    continue
+                if key[2] and not self._updated(key[0], key[2]):
+                    continue  # burn's is seen where the optimizer is called for it
+                if key not in other or other[key].count != entry.count:
+                    return f"{run.run} has no {entry.where}"
+        return None
 
-def response(run: Any, base: Trace, law: laws.Law) -> list[float]:
-    """The reference's largest relative response to the law's nudges, step by step."""
-    found = [0.0] * (run.steps + 1)
-    others = [replace(run, nudge=law.nudge, phase=7 * i, states=False) for i in range(law.nudges)]
+    def _updated(self, step: int, tensor: str) -> bool:
+        """Whether a tensor has a gradient at ``step`` on both sides."""
+        key = (step, "grad", tensor)
+        return key in self.entries_a and key in self.entries_b
+
+
+def response(run: Any, base: Trace, law: laws.Law) -> Response:
+    """The reference's largest relative response to the law's nudges, step by step; also that of
+    states where the law tries several.
+    """
+    kinds = ("param", "state") if law.nudges > 1 else ("param",)
+    found = {kind: [0.0] * (run.steps + 1) for kind in kinds}
+    plain = replace(run, states="state" in kinds)
+    others = [replace(plain, nudge=law.nudge, phase=7 * i) for i in range(law.nudges)]
     if law.narrow:
-        narrow = replace(run, dtype="float32", states=False)
+        narrow = replace(plain, dtype="float32")
         others += [narrow, *(replace(other, dtype="float32") for other in others)]
     for other in others:
         pair = Pair(train(other), base)
-        for step in range(run.steps + 1):
-            worst = pair.difference(step, "param")
+        # As a trace that is taken up again, which knows no larger magnitudes from before.
+        first = run.resume_step + 1 if run.resume_step else 0
+        for step, kind in itertools.product(range(first, run.steps + 1), kinds):
+            if kind == "state":
+                pair.difference(step, "loss")  # whose magnitude counts for losses that are kept
+            worst = pair.difference(step, kind)
             if worst is not None:
-                found[step] = max(found[step], worst.relative)
+                found[kind][step] = max(found[kind][step], worst.relative)
     return found
+
+
+def _larger(a: Response, b: Response) -> Response:
+    """The larger of two responses at each step."""
+    if not a:
+        return b
+    return {kind: [max(pair) for pair in zip(a[kind], b[kind], strict=True)] for kind in a}
+
+
+def of_kind(responses: Response, kind: str) -> Sequence[float]:
+    """The response of a kind of quantity: its own, or else that of the parameters."""
+    return responses.get(kind, responses.get("param", ()))
 
 
 def same_failure(a: str, b: str) -> bool:
@@ -215,7 +266,7 @@ class Judge:
     def __init__(self, plan: dict[str, Any], folder: Path) -> None:
         """Of ``plan``, with traces at ``<folder>/<side>/<case>.parquet``."""
         self.plan, self.folder = plan, folder
-        self.responses: dict[str, list[float]] = {}
+        self.responses: dict[str, Response] = {}
         self.verdicts: dict[tuple[str, str], str] = {}
         self._libraries: dict[tuple[str, str], Trace] = {}
         self._references: list[Trace] = []
@@ -233,19 +284,26 @@ class Judge:
                 traces[side] = entry[side][IMPOSSIBLE]
             else:
                 traces[side] = self.library(case.name, side)
-        responses: list[float] = []
+        responses: Response = {}
+        references: dict[str, Trace] = {}
+        for side in SIDES if case.observe else ():
+            if isinstance(traces[side], str):
+                continue
+            run = runs.reference_run(entry, side)
+            references[side] = train(run)
+            limit = laws.law(case, f"{side}--reference")
+            # Where a law tries several nudges the sides may branch apart.
+            if limit.nudge and (limit.nudges > 1 or not responses):
+                found = response(run, references[side], limit)
+                self.responses[case.name] = responses = _larger(responses, found)
         for side in SIDES if case.observe else ():
             library = traces[side]
             pair = f"{side}--reference"
             if isinstance(library, str):
                 yield Outcome(case, pair, IMPOSSIBLE, reason=library)
                 continue
-            run = runs.reference_run(entry, side)
-            reference = train(run)
+            reference, limit = references[side], laws.law(case, pair)
             self._references.append(reference)
-            limit = laws.law(case, pair)
-            if limit.nudge and not responses:
-                self.responses[case.name] = responses = response(run, reference, limit)
             outcome = judge(case, pair, library, reference, limit, responses)
             self.verdicts[case.name, side] = outcome.verdict
             yield outcome
@@ -292,9 +350,7 @@ class Judge:
         """Whether the reference followed a library's run, once that was judged."""
         return self.verdicts.get((name, side)) == OK
 
-    def _across(
-        self, case: Case, traces: dict[str, Trace | str], responses: list[float]
-    ) -> Outcome:
+    def _across(self, case: Case, traces: dict[str, Trace | str], responses: Response) -> Outcome:
         pair = "pytorch--burn"
         a, b = traces["pytorch"], traces["burn"]
         for found in (a, b):
@@ -311,7 +367,7 @@ def judge(
     a: Trace,
     b: Trace,
     limit: laws.Law,
-    responses: list[float],
+    responses: Response,
 ) -> Outcome:
     """Compare two traces at the reported steps, by a law."""
     outcome = Outcome(case, pair, OK, nonfinite=(first_nonfinite(a), first_nonfinite(b)))
@@ -334,12 +390,16 @@ def judge(
     if missing is not None:
         outcome.verdict, outcome.reason = ERROR, missing
         return outcome
+    alone = both.state_alone(case, case.resume_step) if "reference" in pair else None
+    if alone is not None and not any(errors):
+        outcome.verdict, outcome.reason = ERROR, alone
+        return outcome
     for step in range(case.steps + 2):
         for kind in QUANTITIES:
             worst = both.difference(step, kind)
             if worst is None or step == 0 or step not in (*REPORTED, case.steps + 1):
                 continue
-            tolerance = limit.tolerance(step, responses)
+            tolerance = limit.tolerance(step, of_kind(responses, kind))
             moved = movement(a, min(step, case.steps)) / tolerance
             row = Row(
                 case=case.name,

@@ -25,16 +25,6 @@ from pitb.reference.training import Run, train
 from pitb.registry import IMPLEMENTATION, by_pytorch_name
 
 EQUIVALENT = {
-    "lbfgs.last_evaluation": "the evaluation that the last iteration makes or skips changes nothing"
-    " but a count",
-    "lbfgs.prev_loss": "neither library reads the loss that it keeps between calls",
-    "lbfgs.negative_max_ls": "it takes max_eval=0, which neither library is meant for",
-    "lbfgs.nan_loss": "it takes a loss that is NaN in the middle of a line search, which no smooth"
-    " problem has; the tests of L-BFGS try it on a function with a gap",
-    "lbfgs.nan_in_min_max": "it takes an infinite loss in the middle of a line search; the tests of"
-    " L-BFGS try it on a function with a gap",
-    "lbfgs.rise_checked_from": "no problem here has a loss that first falls and then rises within"
-    " the first two steps of a line search; the tests of L-BFGS try it on a function that does",
     "burn own_clip_denominator=none": "the smallest normal number is lost in any norm above it",
     "burn Adagrad accumulator=zero": "burn begins at zero in any case",
     "Adan decay=coupled": "where its decay goes is the choice of prox",
@@ -180,7 +170,7 @@ class Hunt:
             able = [e for e in able if self.judge.follows(runs.case_of(e).name, side)]
             if not able:
                 continue  # nothing follows, which is complained of already
-            eq = runs.equations_of(runs.case_of(able[0]), side)
+            eq = runs.described(able[0], side)
             read: set[str] = set()
             for entry in able:
                 name = runs.case_of(entry).name
@@ -203,8 +193,7 @@ class Hunt:
         ]
 
         def changed(entry: dict[str, Any]) -> Run | None:
-            case = runs.case_of(entry)
-            eq = runs.equations_of(case, side)
+            eq = runs.described(entry, side)
             if mutant.kind == "choice" and getattr(eq, mutant.field) == mutant.value:
                 return None
             run = runs.reference_run(entry, side, eq.but(**{mutant.field: mutant.value}))
@@ -265,7 +254,7 @@ class Hunt:
     def _outcome(self, case: Case, side: str, run: Run) -> Outcome:
         pair = f"{side}--reference"
         library = self.judge.library(case.name, side)
-        responses = self.judge.responses.get(case.name, [])
+        responses = self.judge.responses.get(case.name, {})
         return judge(case, pair, library, train(run), law(case, pair), responses)
 
 

@@ -177,7 +177,7 @@ def schedule_findings(rows: Sequence[ScheduleRow]) -> Iterator[Finding]:
             id=slug("equation-schedule", case.name),
             kind=EQUATION,
             sizes=tuple(
-                _rate_size(*pairs[step - 1]) if step <= len(pairs) else Size() for step in STEPS
+                _rate_size(pairs[:step]) if step <= len(pairs) else Size() for step in STEPS
             ),
             step=next(k for k, (a, b) in enumerate(pairs, 1) if not math.isclose(a, b)),
             pytorch_source=(sources.locate(ours, case.name),),
@@ -201,8 +201,10 @@ def _schedule_places(node: Any, side: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _rate_size(a: float, b: float) -> Size:
+def _rate_size(pairs: Sequence[tuple[float, float]]) -> Size:
+    """The difference of the last two rates, relative to the largest so far."""
+    a, b = pairs[-1]
     # The last digits differ by rounding, which is no difference of a formula.
     if math.isclose(a, b, rel_tol=1e-12):
         return Size(ZERO, 0.0, 0.0)
-    return size(abs(a - b), abs(a - b) / max(abs(a), abs(b)))
+    return size(abs(a - b), abs(a - b) / max(abs(rate) for pair in pairs for rate in pair))

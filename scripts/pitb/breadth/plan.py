@@ -27,7 +27,8 @@ def plan(cases: Iterable[Case], burn: Burn) -> Plan:
     Returns:
         ``cases`` maps a case's name to the ``case``, to the resolved ``options`` of each side (by
         PyTorch's names), and to ``pytorch`` and ``burn``: a specification each, or
-        ``{"impossible": reason}``. ``problems`` and PyTorch's ``defaults`` stand beside it.
+        ``{"impossible": reason}``; and where the processor decides a choice of equation its value
+        as ``processor``. ``problems`` and PyTorch's ``defaults`` stand beside it.
     """
     found: dict[str, Any] = {}
     for case in cases:
@@ -42,6 +43,10 @@ def plan(cases: Iterable[Case], burn: Burn) -> Plan:
             "pytorch": _or_reason(pytorch_spec, case),
             "burn": _or_reason(burn_spec, case),
         }
+        if "centered" in options["pytorch"]:
+            found[case.name]["processor"] = {
+                "pytorch": {"center_product": pytorch.center_product()}
+            }
     used = dict.fromkeys(entry["case"]["problem"] for entry in found.values())
     names = dict.fromkeys(entry["case"]["optimizer"] for entry in found.values())
     return {

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pitb.breadth import inputs, laws
+from pitb.breadth import inputs, laws, papers
 from pitb.breadth.explain import DEFAULT, UNEXPLAINED
 from pitb.breadth.inputs import VERDICTS
 from pitb.breadth.judge import SIDES
@@ -18,6 +18,7 @@ from pitb.breadth.phases import IMPOSSIBLE
 from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
 from pitb.problems import problem
+from pitb.reference.descriptions import OURS
 
 Record = dict[str, Any]
 EARLY, NOT_FINITE = "early", "not finite"
@@ -27,7 +28,7 @@ SAME, BY_DEFAULT, BY_FORMULA = "same", "different by default", "different by for
 ONE_SIDED = "not to be had on the other side"
 EXTREMES, ORDINARY = "only at extremes", "on ordinary gradients"
 """Where gradients are not finite or their squares leave the range of float32, and elsewhere."""
-BESIDE = "but for tied weights and the precision of hyper-parameters"
+BESIDE = "but for what is beside the formula"
 ABOUT_MODULES = frozenset({"tied"})
 """Choices that are no optimizer's: findings of their own, which tell nothing of an option."""
 ABOUT_PRECISION = frozenset({"float32", "folded", "own_clip_limit"})
@@ -40,6 +41,7 @@ class Judged:
 
     outcomes: list[Record]
     kills: list[Record]
+    papers: list[Record]
     rows: pa.Table
 
 
@@ -51,14 +53,16 @@ def load(folders: Iterable[Path]) -> Judged:
     """
     outcomes: list[Record] = []
     kills: list[Record] = []
+    about_papers: list[Record] = []
     tables = []
     for folder in folders:
         outcomes += inputs.read_outcomes(folder / "outcomes.json")
         kills += inputs.read_kills(folder / "kills.json")
+        about_papers += inputs.read_papers(folder / "papers.json")
         tables.append(inputs.read_rows(folder / "rows.parquet"))
     if not outcomes or not kills:
         raise PitbError("nothing was judged: there are no outcomes, or no mutants")
-    return Judged(outcomes, kills, pa.concat_tables(tables))
+    return Judged(outcomes, kills, about_papers, pa.concat_tables(tables))
 
 
 def totals(outcomes: Sequence[Record]) -> dict[str, Counter[str]]:
@@ -127,7 +131,7 @@ def relations(outcomes: Sequence[Record]) -> Iterator[Record]:
             if member["verdict"] not in (MISMATCH, ERROR):
                 continue
             because.update(member["because"])
-            beside = ABOUT_MODULES | ABOUT_PRECISION
+            beside = ABOUT_MODULES | ABOUT_PRECISION | OURS
             if not member["because"] or set(member["because"]) - beside:
                 kinds.add(member["explanation"])
                 places.add(EXTREMES if problem(member["problem"]).extreme else ORDINARY)
@@ -248,7 +252,7 @@ def complaints(judged: Judged) -> list[str]:
                 f"{kill['optimizer']}, {kill['side']}: the mutant {kill['mutant']!r} was not"
                 f" noticed on any of {kill['tried']} cases"
             )
-    return found
+    return [*found, *papers.complaints(judged.papers)]
 
 
 def schedule_complaints(schedules: Record) -> list[str]:

@@ -28,6 +28,11 @@ def equations_of(case: Case, side: str) -> Equations:
     return found
 
 
+def described(entry: dict[str, Any], side: str) -> Equations:
+    """The description of a case, with what depends on the processor as it was found here."""
+    return equations_of(case_of(entry), side).but(**entry.get("processor", {}).get(side, {}))
+
+
 def option_of(entry: dict[str, Any], side: str, name: str) -> Any:
     """The value of a hyper-parameter, ``betas[0]``, on one side."""
     base, _, index = name.partition("[")
@@ -50,7 +55,7 @@ def with_option(run: Run, name: str, value: Any) -> Run:
 def aligned(entry: dict[str, Any], names: Sequence[str]) -> Run:
     """burn's run with choices of equation as PyTorch's description has them, in every group."""
     run = reference_run(entry, "burn")
-    first = equations_of(case_of(entry), "pytorch")
+    first = described(entry, "pytorch")
     groups = []
     for group in run.groups:
         ours = first if group is run.groups[0] else describe("pytorch", group.optimizer)
@@ -85,7 +90,7 @@ def reference_run(entry: dict[str, Any], side: str, eq: Equations | None = None)
     first = Group(
         case.optimizer,
         options,
-        eq or equations_of(case, side),
+        eq or described(entry, side),
         lr=case.lr,
         clip=case.own_clip,
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pitb.breadth.cases import LONG, Case, cases
 from pitb.breadth.coverage import coverage_cases
 from pitb.breadth.defaults import Burn, default_cases
+from pitb.problems import problem
 from pitb.registry import by_pytorch_name, optimizers
 
 SLICE_PROBLEMS = (
@@ -34,7 +35,8 @@ def slice_cases(burn: Burn) -> Iterator[Case]:
     everything = [case for case in all_cases(burn) if case.steps != LONG]
     twins = {case.twin for case in everything}
     for case in everything:
-        broad = case.suite in ("options", "coverage") and case.problem not in SLICE_PROBLEMS
+        wide = case.suite in ("options", "coverage") and not problem(case.problem).special
+        broad = wide and case.problem not in SLICE_PROBLEMS
         if not broad or case.name in twins:
             yield case
 

@@ -15,6 +15,7 @@ WORDED: dict[str, tuple[str, ...]] = {
     "options": ("relation", "where"),
     "laws": ("growth", "reason"),
     "kills": ("kind",),
+    "papers": ("relation",),
     "coverage": ("status", "reason"),
     "fields": ("status", "reason"),
     "schedules": ("relation", "verdict", "explanation", "law"),

@@ -66,6 +66,8 @@ DESCRIPTIONS: dict[str, dict[str, Equations]] = {
     },
 }
 """By side and PyTorch's name of the optimizer."""
+OURS = frozenset({"norm_precision"})
+"""Choices of this project's own code on burn's side, which are no difference of burn's."""
 
 
 def describe(side: str, optimizer: str) -> Equations:

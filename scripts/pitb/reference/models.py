@@ -125,6 +125,12 @@ def _rosenbrock(p: Tensors, inputs: Tensors) -> Evaluation:
     return Evaluation((100 * valley**2 + slope**2).sum(), {"x": gradient})
 
 
+def _pieces(p: Tensors, inputs: Tensors) -> Evaluation:
+    x = p["x"]
+    a, b, c = inputs["pieces"][(inputs["ends"] < x).sum()]
+    return Evaluation((a * x**2 + b * x + c).sum(), {"x": 2 * a * x + b})
+
+
 _MODELS: dict[str, Callable[[Tensors, Tensors], Evaluation]] = {
     "mlp": _mlp,
     "tied": _mlp,
@@ -133,4 +139,5 @@ _MODELS: dict[str, Callable[[Tensors, Tensors], Evaluation]] = {
     "conv": _conv,
     "quadratic": _quadratic,
     "rosenbrock": _rosenbrock,
+    "pieces": _pieces,
 }

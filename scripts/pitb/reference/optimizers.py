@@ -402,6 +402,7 @@ def lamb(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations)
     if decay:
         update = update + p * decay
     adapt = h["always_adapt"] or (eq.trust_ratio == "decay-or-flag" and h["weight_decay"] != 0)
+    adapt = adapt or eq.trust_ratio == "always"
     if adapt and eq.trust_ratio != "ignored":
         measured = update if eq.lamb_decay == "in-update" else before
         size, step = (np.sqrt((x * x).sum()) for x in (p, measured))
@@ -415,6 +416,8 @@ def adan(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations)
     """Adan. Source: Xie et al., arXiv:2208.06677, algorithm 1."""
     t = count(state, eq)
     zero = np.zeros_like(g)
+    if t == 1 and eq.averages_start == "gradient":
+        state |= {"exp_avg": g, "exp_avg_sq": g * g}
     change = g + state.get("neg_pre_grad", -g)
     if eq.difference == "ignored":
         change = zero

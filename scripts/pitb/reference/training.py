@@ -1,6 +1,7 @@
 """A run of the reference side, from its specification to its trace."""
 
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -383,6 +384,8 @@ def _step_lbfgs(training: _Training, step: int) -> None:
     )
     if training.loaded and training.lbfgs.get("n_iter", 0) > iterations:
         raise ValueError(_LOADED)  # it is not looked at where the gradient is small enough
+    if run.states:
+        _add_lbfgs_states(training, step, split, training.evaluations - before)
     training.parameters |= split(x)
     training.came_apart |= training.evaluations > before + 1
     training.recorder.add(step, "lr", _rate(run, group, step), "float64")
@@ -395,13 +398,36 @@ def _add_all(training: _Training, step: int, quantity: str, tensors: Tensors) ->
 
 def _add_states(training: _Training, step: int) -> None:
     found: dict[str, dict[str, Any]] = {}
-    for name in training.parameters:
-        for state, value in training.states.get(name, {}).items():
+    seconds = dict(training.problem.tied)
+    for name in _named(training):
+        kept = name if name in training.parameters else seconds[name]
+        for state, value in training.states.get(kept, {}).items():
             found.setdefault(state, {})[name] = value
     for state, values in sorted(found.items()):
         for name, value in values.items():
             dtype = "int64" if state == "step" else training.run.dtype
             training.recorder.add(step, f"state.{state}", value, dtype, name)
+
+
+def _add_lbfgs_states(
+    training: _Training, step: int, split: Callable[[Array], Tensors], evaluations: int
+) -> None:
+    """The one state of all parameters: vectors cut into tensors; of the history its length and the
+    newest pair.
+    """
+    numbers: dict[str, Any] = {"evaluations": evaluations}
+    vectors: dict[str, Array] = {}
+    for name, value in training.lbfgs.items():
+        if name in ("old_dirs", "old_stps") and value is not None:
+            numbers[f"{name}.len"] = len(value)
+            vectors |= {name: value[-1]} if value else {}
+        elif name != "ro" and value is not None:
+            (vectors if np.ndim(value) else numbers)[name] = value
+    for name in sorted(numbers | vectors):
+        tensors = split(vectors[name]) if name in vectors else {"": numbers[name]}
+        for tensor, value in tensors.items():
+            dtype = "int64" if isinstance(value, int) else training.run.dtype
+            training.recorder.add(step, f"state.{name}", value, dtype, tensor)
 
 
 def _metadata(run: Run, found: Problem) -> dict[str, Any]:
