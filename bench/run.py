@@ -5,6 +5,7 @@ pair. ``python bench/run.py pipeline`` measures one thing alone; the cold builds
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -169,6 +171,46 @@ def margin(folder: Path, repeats: int, side: str, optimizer: str) -> dict[str, A
     }
 
 
+def peak_memory(command: tuple[Any, ...]) -> tuple[float, float]:
+    """Wall time of a command in seconds, and the most memory in bytes that its processes held
+    together: proportional where the system tells what they share, resident elsewhere.
+    """
+    start, most = time.perf_counter(), 0
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(list(map(str, command)), stdout=output, stderr=output)
+        whole = psutil.Process(process.pid)
+        while process.poll() is None:
+            held = 0
+            with contextlib.suppress(psutil.Error):
+                for one in (whole, *whole.children(recursive=True)):
+                    with contextlib.suppress(psutil.Error):
+                        memory = one.memory_full_info()
+                        held += getattr(memory, "pss", memory.rss)
+            most = max(most, held)
+            time.sleep(0.2)
+        if process.returncode != 0:
+            output.seek(0)
+            console.print(output.read())
+            raise SystemExit(f"error: this failed: {' '.join(map(str, command))}")
+    return time.perf_counter() - start, most
+
+
+def breadth(folder: Path, repeats: int) -> dict[str, Any]:
+    """The whole of the breadth from built programs: time and memory, and its limits."""
+    command = (sys.executable, "-m", "snakemake", "--cores", "all", "-s", ROOT / "Snakefile")
+    found = []
+    for number in range(1, repeats + 1):
+        work = Path(tempfile.mkdtemp(dir=folder))
+        found.append(peak_memory((*command, "--directory", work, "breadth")))
+        console.print(f"  {number} of {repeats}: {found[-1][0]:.0f} s, {found[-1][1] / 1e9:.2f} GB")
+    return {
+        "minutes": round(statistics.median(seconds for seconds, _ in found) / 60, 1),
+        "gb": round(max(most for _, most in found) / 1e9, 2),
+        "limit": "15 min, 3 GB",
+        "repeats": repeats,
+    }
+
+
 MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] = {
     "pipeline": ("everything from built programs, against by hand", pipeline, 5),
     "margin_pytorch": (
@@ -181,6 +223,7 @@ MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] 
         lambda folder, repeats: margin(folder, repeats, "burn", "AdamW"),
         5,
     ),
+    "breadth": ("the whole of the breadth from built programs", breadth, 1),
     "build": ("a cold build, against one of a crate that only depends on burn", build, 2),
 }
 

@@ -38,10 +38,14 @@ ROWS = {
     },
     "margin_pytorch": {"en": "One more run, PyTorch's side", "zh": "多一次运行，PyTorch 侧"},
     "margin_burn": {"en": "One more run, burn's side", "zh": "多一次运行，burn 侧"},
+    "breadth": {
+        "en": "The whole field from built programs: time, most memory of all processes",
+        "zh": "程序编译好之后的整个领域：时间，全部进程的最大内存",
+    },
 }
 HEAD = {
-    "en": ("what", "pipeline", "by hand", "ratio (least to most)", "repeats"),
-    "zh": ("项目", "流水线", "手工", "比值（最小到最大）", "次数"),
+    "en": ("what", "pipeline", "by hand", "ratio (least to most) or limit", "repeats"),
+    "zh": ("项目", "流水线", "手工", "比值（最小到最大）或上限", "次数"),
 }
 
 
@@ -54,6 +58,8 @@ def bench_table(found: dict[str, Any], language: str) -> str:
         item = found[name]
         if "ms" in item:
             cells = [f"{item['ms']} ms", "", f"({item['ms_min']}–{item['ms_max']} ms)"]
+        elif "minutes" in item:
+            cells = [f"{item['minutes']} min, {item['gb']} GB", "", item["limit"]]
         else:
             spread = f"{item['ratio']} ({item['ratio_min']}–{item['ratio_max']})"
             cells = [f"{item['ours_s']} s", f"{item['other_s']} s", spread]

@@ -135,6 +135,10 @@ VALUES: dict[str, Text] = {
         ),
         # Findings.
         both("impossible on one side", "一边做不到"),
+        both(
+            "this project's clip_grad_norm does it on burn's side",
+            "burn 侧由本项目的 clip_grad_norm 来做",
+        ),
         both("within rounding in this run", "在这次运行里不超出舍入"),
         both("no run shows it beyond rounding", "没有运行显出超过舍入的差别"),
         both("other differences show in this run, too", "这次运行里也显出其他差别"),

@@ -32,7 +32,7 @@ from pitb.compare import MISMATCH, OK
 from pitb.errors import PitbError
 from pitb.problems import problem
 from pitb.reference import equations, lbfgs
-from pitb.reference.descriptions import OURS, describe
+from pitb.reference.descriptions import INTERNAL, OURS, describe
 from pitb.reference.equations import Equations
 from pitb.reference.training import Run, train
 from pitb.registry import by_pytorch_name, optimizers
@@ -138,7 +138,8 @@ def _also(evidence: Evidence, candidates: Sequence[Mapping[str, Any]]) -> list[M
 def choices() -> list[str]:
     """Every choice of equation of the libraries, those of L-BFGS as ``lbfgs.curvature``."""
     own = [f"lbfgs.{item.name}" for item in fields(lbfgs.Choices)]
-    return [item.name for item in fields(Equations) if item.name not in ("lbfgs", *OURS)] + own
+    every = [item.name for item in fields(Equations) if item.name != "lbfgs"] + own
+    return [name for name in every if name not in OURS | INTERNAL]
 
 
 def _differing(evidence: Evidence, optimizer: str = "") -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from pitb.breadth.equation_findings import equation_findings
 from pitb.breadth.finding import KINDS, Evidence, Finding, check, from_plain, plain, read
 from pitb.breadth.other_findings import (
     Refusal,
+    clip_findings,
     one_sided_findings,
     schedule_findings,
     schedule_rows,
@@ -47,6 +48,7 @@ def find(
         *default_findings(evidence),
         *equation_findings(evidence),
         *one_sided_findings(evidence, refusal),
+        *clip_findings(evidence, refusal),
         *schedule_findings(measured),
     ]
     check(found)

@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pitb.breadth import sources
@@ -64,6 +64,77 @@ def one_sided_findings(evidence: Evidence, refusal: Refusal | None = None) -> It
         if refusal is not None and lacking == "burn":
             finding = replace(finding, meaning=f"{finding.meaning}{_quoted(finding, refusal)}")
         yield finding
+
+
+@dataclass(frozen=True)
+class _Clip:
+    """A way to clip that PyTorch has."""
+
+    option: str
+    clips: Callable[[Mapping[str, Any]], bool]
+    """Whether a training loop's clipping is one of this way."""
+    tried: Mapping[str, Any]
+    """How burn's field of clipping would have it."""
+
+
+_CLIPS = (
+    _Clip("clip_grad_norm_", lambda clip: clip["scope"] == "global", {"GlobalNorm": 0.1}),
+    _Clip(
+        "norm_type",
+        lambda clip: clip.get("norm_type", 2.0) != 2.0,
+        {"Norm": {"max_norm": 0.1, "norm_type": 1.0}},
+    ),
+    _Clip(
+        "error_if_nonfinite",
+        lambda clip: bool(clip.get("error_if_nonfinite")),
+        {"Norm": {"max_norm": 0.1, "error_if_nonfinite": True}},
+    ),
+)
+
+
+def clip_findings(evidence: Evidence, refusal: Refusal | None = None) -> Iterator[Finding]:
+    """A finding for each way to clip that burn lacks. On its side this project's training loop
+    clips, so that the cases are no impossible ones.
+
+    Raises:
+        PitbError: burn takes what it is said to lack.
+    """
+    for way in _CLIPS:
+        cases = [
+            (name, entry["case"]["optimizer"])
+            for name, entry in evidence.entries.items()
+            if entry["case"]["clip"] and way.clips(entry["case"]["clip"])
+        ]
+        if not cases:
+            continue
+        said = "burn clips each tensor by its own 2-norm or by value, and by nothing else"
+        if refusal is not None:
+            words = refusal("AdamW", {"grad_clipping": dict(way.tried)})
+            if words is None:
+                raise PitbError(f"burn takes {way.tried}, and is said to have no {way.option}")
+            said += f" (burn: {words})"
+        python = rf"^def {way.option}\(" if way.option.endswith("_") else rf"^    {way.option}: "
+        enum = "pub enum GradientClippingConfig {"
+        yield Finding(
+            id=slug("one-sided-burn", way.option.replace("_", "-")),
+            kind=ONE_SIDED,
+            optimizers=tuple(dict.fromkeys(optimizer for _, optimizer in cases)),
+            option=way.option,
+            pytorch="yes",
+            burn="no",
+            meaning=said,
+            case=min((name for name, _ in cases), key=_shortest),
+            note="this project's clip_grad_norm does it on burn's side",
+            pytorch_source=(
+                sources.locate(sources.torch_spot("nn/utils/clip_grad.py", python), way.option),
+            ),
+            burn_source=(
+                sources.locate(
+                    sources.burn_spot("grad_clipping/base.rs", r"^    Norm\(f32\)", enum),
+                    way.option,
+                ),
+            ),
+        )
 
 
 def _quoted(finding: Finding, refusal: Refusal) -> str:

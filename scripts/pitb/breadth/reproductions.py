@@ -55,7 +55,7 @@ LIMIT = 120
 
 @dataclass(frozen=True)
 class Special:
-    """A run outside the breadth, for a choice that none of its runs can show."""
+    """A run outside the breadth, for a choice that it shows better or in fewer words."""
 
     model: str
     start: tuple[float, ...]
@@ -148,7 +148,7 @@ def make(finding: Finding, evidence: Evidence) -> Reproduction | None:
     Raises:
         PitbError: There is no program for that run.
     """
-    if finding.kind == EQUATION and not finding.case and finding.option in SPECIAL:
+    if finding.kind == EQUATION and finding.option in SPECIAL:
         return _special(finding, SPECIAL[finding.option], evidence)
     if finding.kind != EQUATION or not finding.case:
         return None
@@ -270,7 +270,7 @@ def _given(
     clip = case.clip or {}
     if clip and (clip["scope"] == "value" or clip.get("norm_type", 2.0) != 2.0):
         raise PitbError(f"{case.name} clips in a way that no reproduction is made of")
-    shows_clip = finding.option in ("norm_precision", "clip_denominator")
+    shows_clip = finding.option == "clip_denominator"
     found = trace.by_key()
     kind = "clipped_grad" if clip and not shows_clip else "grad"
     gradients: dict[str, list[list[float] | None]] = {}
@@ -331,8 +331,6 @@ def _names(
     """The parameters that are needed to see it, and printed: the smallest that shows it."""
     if finding.option == "tied":
         return [name for pair in of.tied for name in reversed(pair)]
-    if (case.clip or {}).get("scope") == "global" and finding.option == "norm_precision":
-        return list(of.parameters)
     if finding.quantity != "param":
         return [finding.quantity.partition(" ")[2]]
     trained = [name for name in of.parameters if name not in case.frozen]

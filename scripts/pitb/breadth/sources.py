@@ -20,7 +20,6 @@ from pitb.registry import Hyperparameter, Optimizer, by_pytorch_name
 
 ROOT = Path(__file__).parents[3]
 """The project's folder."""
-PROJECT = "project"
 OPTIM = "burn-optim"
 
 
@@ -190,19 +189,6 @@ SPOTS: Mapping[str, Mapping[str, Mapping[str, Spot]]] = {
         "burn": {
             "": burn_spot(
                 "grad_clipping/base.rs", r"^    Norm\(f32\)", "pub enum GradientClippingConfig {"
-            )
-        },
-    },
-    "norm_precision": {
-        "pytorch": {
-            "": torch_spot("nn/utils/clip_grad.py", r"\[torch\.linalg\.vector_norm\(g, norm_type\)")
-        },
-        # burn has no clipping by a global norm; this is the one that a training loop has to do.
-        "burn": {
-            "": Spot(
-                PROJECT,
-                "crates/pitb-core/src/clip.rs",
-                r"_ => grad\.cast\(FloatDType::F64\),",
             )
         },
     },
@@ -429,8 +415,6 @@ def _float32(name: str, side: str) -> Iterator[Spot]:
 @cache
 def package(root: str) -> tuple[Path, str]:
     """The folder of a package or crate, and how it is called in a place."""
-    if root == PROJECT:
-        return ROOT, "."
     if root in ("torch", "timm"):
         found = importlib.util.find_spec(root)
         if found is None or not found.submodule_search_locations:

@@ -68,6 +68,8 @@ DESCRIPTIONS: dict[str, dict[str, Equations]] = {
 """By side and PyTorch's name of the optimizer."""
 OURS = frozenset({"norm_precision"})
 """Choices of this project's own code on burn's side, which are no difference of burn's."""
+INTERNAL = frozenset({"lbfgs.prev_loss"})
+"""Choices of what a library keeps in its state and never reads."""
 
 
 def describe(side: str, optimizer: str) -> Equations:

@@ -47,11 +47,11 @@ class Choices:
     # In which the libraries differ.
 
     line_search_tolerance: Literal["fixed", "tolerance_change"]
-    """Below which width, times the largest |d|, the line search gives a bracket up: always 1e-9
-   , or the option."""
+    """Below which width, times the largest |d|, the line search gives a bracket up: always
+    1e-9, or the option."""
     last_evaluation: Literal["skipped", "made"]
-    """Without line search, whether the point that the last iteration reaches is evaluated
-   . Only the number of evaluations shows it."""
+    """Without line search, whether the point that the last iteration reaches is evaluated.
+    Only the number of evaluations shows it."""
     prev_loss: Literal["before", "after"]
     """Which loss of the last iteration is kept. Neither reads it."""
     nan_in_min_max: Literal["ordered", "ignored"]
@@ -63,8 +63,7 @@ class Choices:
     enough."""
     negative_max_ls: Literal["refused", "wrapped"]
     """What ``max_eval=0`` leaves to the line search after the first evaluation: -1, with which
-    PyTorch raises UnboundLocalError, or 2^64 - 1 by unsigned arithmetic
-   ."""
+    PyTorch raises UnboundLocalError, or 2^64 - 1 by unsigned arithmetic."""
 
     # In which they agree and a mistaken implementation does not.
 
@@ -86,8 +85,8 @@ class Choices:
     memory: Literal["kept", "per-call"] = "kept"
     """Whether a step goes on from the state of the step before it."""
     line_search_evaluations: Literal["left", "25"] = "left"
-    """The interpolations a line search may do: ``max_eval`` less the evaluations so far
-   , or 25, a default of PyTorch's that nothing uses."""
+    """The interpolations a line search may do: ``max_eval`` less the evaluations so far, or 25, a
+    default of PyTorch's that nothing uses."""
     c1: float = 1e-4
     """Of the Armijo condition."""
     c2: float = 0.9
