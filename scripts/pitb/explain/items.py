@@ -1,0 +1,481 @@
+"""What differs between two configurations, as items that can be set to either side's value alone.
+
+A configuration is laid out as *settings*, a flat table; a run of the reference is built of any such
+table, so also of one that has some settings of either side.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from pitb.breadth import runs
+from pitb.breadth.mutants import choices_read
+from pitb.errors import PitbError
+from pitb.explain.configurations import CLIP_KEYS, FLAGS, Configuration, Member
+from pitb.problems import problem
+from pitb.reference import lbfgs
+from pitb.reference.descriptions import shared_differences
+from pitb.reference.equations import Equations
+from pitb.reference.optimizers import FUNCTIONS
+from pitb.reference.training import Group, Run
+from pitb.registry import Optimizer, Options
+
+Settings = dict[str, Any]
+VALUE, EQUATION, LOOP, OPTIMIZER = "value", "equation", "loop", "optimizer"
+"""Kinds of items: a hyper-parameter, a choice of equation, something of the training loop, or an
+optimizer with all that only it has."""
+OPTION, CHOICE = "option:", "choice:"
+ABSENT = "absent"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One difference."""
+
+    name: str
+    """PyTorch's name of a value, ``betas[0]``; of a choice of equation its own."""
+    kind: str
+    a: Any
+    b: Any
+    keys: tuple[str, ...]
+    """The settings that it stands for."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Two configurations as settings that fit each other."""
+
+    a: Settings
+    b: Settings
+    items: tuple[Item, ...]
+    """What can be tried."""
+    unread: tuple[Item, ...]
+    """Choices of equation that none of these runs reads."""
+    untried: tuple[Item, ...]
+    """What differs and is not tried: how PyTorch computes, the number of steps."""
+    case_a: Configuration
+    case_b: Configuration
+    steps: int
+
+    def mixed(self, broken: Iterable[int]) -> Settings:
+        """A's settings with some of the items as B has them."""
+        found = dict(self.a)
+        for index in broken:
+            for key in self.items[index].keys:
+                if key in self.b:
+                    found[key] = self.b[key]
+                else:
+                    found.pop(key, None)
+        return found
+
+    def run(self, broken: Iterable[int]) -> Run:
+        """The run of A's configuration with some of the items as B has them."""
+        chosen = sorted(broken)
+        name = "+".join(self.items[i].name for i in chosen) or "none"
+        return build(self.mixed(chosen), self, name)
+
+
+def lay_out(
+    a: Configuration, b: Configuration, initial: tuple[str, str], steps: int | None = None
+) -> Layout:
+    """Lay two configurations out.
+
+    Args:
+        a: The configuration that things are aligned to.
+        b: The one whose items are aligned.
+        initial: The names of the problems that A and B start from: alike, or with other values.
+        steps: How many updates; the fewer of both where None.
+    """
+    table = _Table()
+    _loop(table, a, b, initial)
+    _members(table, "", a.member, b.member)
+    _groups(table, a, b)
+    untried = [
+        Item(key, VALUE, a.member.how[key], b.member.how[key], (), "how it is computed, not what")
+        for key in a.member.how
+        if key in b.member.how and a.member.how[key] != b.member.how[key]
+    ]
+    if a.steps != b.steps and steps is None:
+        untried.append(Item("steps", LOOP, a.steps, b.steps, (), "the fewer are compared"))
+    if a.dtype != b.dtype:
+        untried.append(Item("dtype", LOOP, a.dtype, b.dtype, (), "it sets the rounding floor"))
+    items = table.items()
+    layout = Layout(
+        table.a, table.b, items, (), tuple(untried), a, b, steps or min(a.steps, b.steps)
+    )
+    return _without_unread(layout)
+
+
+class _Table:
+    """Settings of both sides, and what each differing one is called."""
+
+    def __init__(self) -> None:
+        self.a: Settings = {}
+        self.b: Settings = {}
+        self.named: dict[str, tuple[str, str, str]] = {}
+
+    def add(
+        self, key: str, a: Any, b: Any, name: str, kind: str, note: str = "", joined: str = ""
+    ) -> None:
+        """A setting of both sides; settings that are ``joined`` under one name are one item."""
+        self.a[key], self.b[key] = a, b
+        if _plain(a) != _plain(b):
+            self.named[key] = (joined or name, kind, note)
+
+    def items(self) -> tuple[Item, ...]:
+        """The items, in the order in which their first settings were added."""
+        by_name: dict[tuple[str, str], list[str]] = {}
+        for key, (name, kind, _) in self.named.items():
+            by_name.setdefault((name, kind), []).append(key)
+        return tuple(
+            Item(
+                name,
+                kind,
+                _one([self.a[key] for key in keys], keys),
+                _one([self.b[key] for key in keys], keys),
+                tuple(keys),
+                self.named[keys[0]][2],
+            )
+            for (name, kind), keys in by_name.items()
+        )
+
+
+def _one(values: list[Any], keys: list[str]) -> Any:
+    distinct = [value for i, value in enumerate(values) if value not in values[:i]]
+    if len(distinct) == 1:
+        return distinct[0]
+    return {key.removeprefix(OPTION): value for key, value in zip(keys, values, strict=True)}
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that are equal are no difference, whatever their type; true is no 1."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _loop(table: _Table, a: Configuration, b: Configuration, initial: tuple[str, str]) -> None:
+    """What the training loop does, the clips of the optimizers with it."""
+    table.add("initial", *initial, "initial state", LOOP)
+    table.add("accumulate", a.accumulate, b.accumulate, "accumulate", LOOP)
+    table.add("frozen", a.frozen, b.frozen, "frozen", LOOP)
+    table.add("resume_step", a.resume_step, b.resume_step, "resume_step", LOOP)
+    table.add("dtype", a.dtype, b.dtype, "dtype", LOOP)
+    table.named.pop("dtype", None)  # the reference is exact in either
+    if a.rates or b.rates:
+        rates = [side.rates or (side.member.lr,) * side.steps for side in (a, b)]
+        shortest = min(map(len, rates))
+        table.add("rates", rates[0][:shortest], rates[1][:shortest], "rate schedule", LOOP)
+    loops, owns = [a.clip, b.clip], [a.member.clip, b.member.clip]
+    if all((loop is None) != (own is None) for loop, own in zip(loops, owns, strict=True)) and (
+        (loops[0] is None) != (loops[1] is None)
+    ):
+        # One clips in the loop and the other in the optimizer: the same clip, but for equations.
+        owns = [loop or own for loop, own in zip(loops, owns, strict=True)]
+        loops = [None, None]
+    _clip(table, "clip", *loops)
+    _clip(table, "own_clip", *owns)
+
+
+def _clip(table: _Table, key: str, a: Options | None, b: Options | None) -> None:
+    alike = a is not None and b is not None and CLIP_KEYS[a["scope"]] == CLIP_KEYS[b["scope"]]
+    if a is None or b is None or not alike:
+        table.add(key, a, b, "clip", LOOP)
+        return
+    for field in a:
+        table.add(f"{key}.{field}", a[field], b.get(field), f"clip.{field}", LOOP)
+
+
+def _members(table: _Table, prefix: str, a: Member, b: Member) -> None:
+    """An optimizer of each side, with its options and equations."""
+    same = a.entry.pytorch == b.entry.pytorch
+    function = FUNCTIONS.get(a.entry.pytorch)
+    alike = same or (function is not None and function is FUNCTIONS.get(b.entry.pytorch))
+    name = f"{prefix}optimizer"
+    if "rates" not in table.a:
+        table.add(f"{prefix}lr", a.lr, b.lr, f"{prefix}lr", VALUE)
+    joined = "" if alike else name
+    optimizers = (a.entry.pytorch, a.entry.pytorch if alike else b.entry.pytorch)
+    table.add(f"{prefix}entry", *optimizers, name, OPTIMIZER)
+    for option in _option_names(a, b):
+        ours, theirs = _values(a, b, option), _values(b, a, option)
+        both = ours is not ABSENT and theirs is not ABSENT
+        key, shown = f"{prefix}{OPTION}{option}", f"{prefix}{option}"
+        if not both and alike:
+            # One of two names of an optimizer has it, the other is as if it were left alone.
+            left_alone = {flag: value for _, flag, value in FLAGS.values()}
+            ours = left_alone.get(option, theirs) if ours is ABSENT else ours
+            theirs = left_alone.get(option, ours) if theirs is ABSENT else theirs
+            both = True
+        kind = VALUE if both else OPTIMIZER
+        table.add(key, ours, theirs, shown, kind, joined="" if both else joined)
+    for choice in _choices(a, b):
+        ours, theirs = a.equations.value(choice), b.equations.value(choice)
+        own = _is_own(choice) and not alike
+        if (
+            alike
+            and choice in FLAGS
+            and FLAGS[choice][1] not in a.options.keys() & b.options.keys()
+        ):
+            ours = theirs = FLAGS[choice][0]  # where there is no flag its value does the same
+        note = ""
+        if choice == "decay" and not same:
+            note = f"which is what tells {a.entry.pytorch} from {b.entry.pytorch}"
+        table.add(
+            f"{prefix}{CHOICE}{choice}",
+            ours,
+            theirs,
+            choice,
+            OPTIMIZER if own else EQUATION,
+            note,
+            joined if own else "",
+        )
+
+
+def _is_own(choice: str) -> bool:
+    """Whether a choice is of one optimizer's equations, and not one that a library makes alike in
+    all of them.
+    """
+    return choice not in shared_differences()
+
+
+def _choices(a: Member, b: Member) -> list[str]:
+    """The choices of equation, those of L-BFGS where one of both is it."""
+    found = [item.name for item in fields(Equations) if item.name != "lbfgs"]
+    if "LBFGS" in (a.entry.pytorch, b.entry.pytorch):
+        found += [f"lbfgs.{item.name}" for item in fields(lbfgs.Choices)]
+    return found
+
+
+def _option_names(a: Member, b: Member) -> list[str]:
+    """Every option of either, a tuple's elements apart where the registry has them so."""
+    found: dict[str, None] = {}
+    for member in (a, b):
+        apart: dict[str, list[str]] = {}
+        for item in member.entry.hyperparameters:
+            if item.pytorch != item.pytorch_name:
+                apart.setdefault(item.pytorch_name, []).append(item.pytorch)
+        for option in member.options:
+            found |= dict.fromkeys(apart.get(option, [option]))
+    return list(found)
+
+
+def _values(member: Member, other: Member, option: str) -> Any:
+    """The value of an option, or ABSENT; what burn's null hides is as the other side has it, where
+    that side has the part off, too.
+    """
+    if option.partition("[")[0] not in member.options:
+        return ABSENT
+    if option in member.moot and option in other.options and _is_off(other, option):
+        return other.options[option]
+    if option in other.moot and _is_off(member, option):
+        return member.options[option]
+    try:
+        return member.value(option)
+    except (IndexError, TypeError):
+        return ABSENT
+
+
+def _is_off(member: Member, option: str) -> bool:
+    """Whether the part of burn's configuration to which an option belongs is off."""
+    return _part_is_off(member.entry, member.options, option)
+
+
+def _part_is_off(entry: Optimizer, options: Mapping[str, Any], option: str) -> bool:
+    items = {item.pytorch: item for item in entry.hyperparameters}
+    if option not in items:
+        return False
+    part = items[option].burn.partition(".")[0]
+    switches = [
+        item for item in items.values() if item.burn.startswith(f"{part}.") and item.off == 0
+    ]
+    return any(item.of(options) in (None, item.off) for item in switches)
+
+
+def _groups(table: _Table, a: Configuration, b: Configuration) -> None:
+    """Parameters with settings of their own: by setting where they are grouped alike."""
+    shapes = [[group.parameters for group in side.groups] for side in (a, b)]
+    if shapes[0] != shapes[1]:
+        table.add("groups", a.groups, b.groups, "groups", LOOP)
+        return
+    table.a["group_count"] = table.b["group_count"] = len(a.groups)
+    for index, (ours, theirs) in enumerate(zip(a.groups, b.groups, strict=True)):
+        prefix = f"groups[{index}]."
+        table.a[f"{prefix}parameters"] = table.b[f"{prefix}parameters"] = ours.parameters
+        _members(table, prefix, ours, theirs)
+
+
+class _Watched(lbfgs.Choices):
+    """Choices of L-BFGS that note which of them are read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Note the name, and give the value."""
+        if not name.startswith("_"):
+            _READ.add(f"lbfgs.{name}")
+        return super().__getattribute__(name)
+
+
+_READ: set[str] = set()
+
+
+def _read(run: Run) -> set[str]:
+    """The choices of equation that the reference reads when it trains ``run``."""
+    _READ.clear()
+    groups = tuple(
+        replace(g, equations=g.equations.but(lbfgs=_Watched(**vars(g.equations.lbfgs))))
+        for g in run.groups
+    )
+    return choices_read(replace(run, groups=groups)) | _READ
+
+
+def _without_unread(layout: Layout) -> Layout:
+    """The layout without choices of equation that no run reads in which one item is changed."""
+    if not any(item.kind == EQUATION for item in layout.items):
+        return layout
+    indices = range(len(layout.items))
+    others = [i for i in indices if layout.items[i].kind != EQUATION]
+    tried = [
+        frozenset[int](),
+        frozenset(indices),
+        *(frozenset({i}) for i in others),
+        *(frozenset(indices) - {i} for i in others),
+    ]
+    read: set[str] = set()
+    for broken in dict.fromkeys(tried):
+        read |= _read(layout.run(broken))
+    kept: list[Item] = []
+    unread: list[Item] = []
+    for item in layout.items:
+        matters = item.kind != EQUATION or item.name in read
+        (kept if matters else unread).append(item)
+    # What is not read is as A has it; it changes nothing.
+    b = dict(layout.b)
+    for item in unread:
+        for key in item.keys:
+            b[key] = layout.a[key]
+    return Layout(
+        layout.a,
+        b,
+        tuple(kept),
+        tuple(unread),
+        layout.untried,
+        layout.case_a,
+        layout.case_b,
+        layout.steps,
+    )
+
+
+# -- building ----------------------------------------------------------------------------------
+
+
+def build(settings: Settings, layout: Layout, name: str) -> Run:
+    """The run of the reference that settings describe.
+
+    Raises:
+        PitbError: A parameter that is named does not exist.
+    """
+    found = problem(settings["initial"])
+    named = [*found.parameters, *(second for second, _ in found.tied)]
+    rates = tuple(settings.get("rates", ()))
+    first = _group(settings, "", rates, _clip_of(settings, "own_clip"))
+    groups = [first]
+    for index in range(settings.get("group_count", 0)):
+        groups.append(_group(settings, f"groups[{index}].", rates, None))
+    groups += [_group_of(member) for member in settings.get("groups", ())]
+    for parameter in (*settings["frozen"], *(p for group in groups for p in group.parameters)):
+        if parameter not in named:
+            raise PitbError(
+                f"{parameter!r} is no parameter of {found.name}; it has {', '.join(named)}"
+            )
+    narrow = any(runs.is_narrow(side.case()) for side in (layout.case_a, layout.case_b))
+    return Run(
+        name=name,
+        problem=settings["initial"],
+        groups=tuple(groups),
+        steps=layout.steps,
+        dtype=settings["dtype"] if narrow else "float64",
+        frozen=tuple(settings["frozen"]),
+        clip=_clip_of(settings, "clip"),
+        rates=rates,
+        accumulate=settings["accumulate"],
+        resume_step=min(settings["resume_step"], layout.steps),
+        states=False,
+        library_dtype=settings["dtype"],
+    )
+
+
+def _clip_of(settings: Settings, key: str) -> Options | None:
+    if key in settings:
+        whole: Options | None = settings[key]
+        return whole
+    start = f"{key}."
+    return {k.removeprefix(start): v for k, v in settings.items() if k.startswith(start)}
+
+
+def _group(
+    settings: Settings, prefix: str, rates: tuple[float, ...], clip: Options | None
+) -> Group:
+    options: Options = {}
+    for key, value in settings.items():
+        if key.startswith(prefix + OPTION) and value is not ABSENT:
+            name, _, index = key.removeprefix(prefix + OPTION).partition("[")
+            if index:
+                listed = options.setdefault(name, [])
+                listed.append(value)
+            else:
+                options[name] = value
+    equations = Equations()
+    for key, value in settings.items():
+        if key.startswith(prefix + CHOICE):
+            equations = equations.with_value(key.removeprefix(prefix + CHOICE), value)
+    lr = settings.get(f"{prefix}lr", rates[0] if rates else 0.0)
+    if "max_lr_snapshot" in options:
+        options["max_lr_snapshot"] = options["max_lr_snapshot"] or max(rates, default=lr)
+    optimizer = settings[f"{prefix}entry"]
+    if optimizer == "LBFGS":
+        options = {key: value for key, value in options.items() if key != "lr"}
+    return Group(
+        optimizer,
+        options,
+        equations,
+        lr=lr,
+        parameters=settings.get(f"{prefix}parameters", ()),
+        clip=clip,
+    )
+
+
+def _group_of(member: Member) -> Group:
+    options = dict(member.options)
+    if "max_lr_snapshot" in options:
+        options["max_lr_snapshot"] = options["max_lr_snapshot"] or member.lr
+    return Group(
+        member.entry.pytorch,
+        options,
+        member.equations,
+        lr=member.lr,
+        parameters=member.parameters,
+        clip=member.clip,
+    )
+
+
+def described(value: Any, words: Callable[[str], str] = str) -> str:
+    """A value as people read it."""
+    if isinstance(value, frozenset):
+        return ", ".join(sorted(value)) or "none"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {described(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, Member):
+        return f"{value.entry.pytorch} for {', '.join(value.parameters)}"
+    if isinstance(value, (tuple, list)):
+        shown = [described(item) for item in value]
+        if len(shown) > 6:
+            shown = [*shown[:3], "...", shown[-1]]
+        return "[" + ", ".join(shown) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return "none" if value is None else str(value)
