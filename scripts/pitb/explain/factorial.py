@@ -135,6 +135,7 @@ class Factorial:
     """How many combinations were trained."""
     permutations: int
     """How many orders were asked where there are too many combinations; otherwise 0."""
+    seed: int
     trained: float
     """What all items cost in the loss after the last update."""
     floor_trained: float
@@ -233,6 +234,7 @@ def factorial(
         floor_every_step=floor,
         runs=len(play.values),
         permutations=shared.permutations,
+        seed=seed,
         trained=whole.trained,
         floor_trained=floor_trained,
         a=first,

@@ -1,4 +1,4 @@
-"""What may be compared: a trace, a run of the configuration, a file of one run, or a line of text."""
+"""What may be compared: a trace, a run of the configuration, a file of one run, or a line."""
 
 import re
 from collections.abc import Mapping, Sequence

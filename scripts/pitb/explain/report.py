@@ -1,0 +1,444 @@
+"""An explanation as Markdown, in both languages, and as JSON."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pitb.explain import game
+from pitb.explain.divergence import Element
+from pitb.explain.explanation import STRONG, Explanation
+from pitb.explain.factorial import LOSS, MEASURES, PARAMETERS
+from pitb.explain.items import Item, described
+from pitb.explain.words import (
+    DIVERGES,
+    KINDS,
+    NOT_DETECTABLE,
+    RULE,
+    STAGES,
+    UNDEFINED,
+    text,
+)
+from pitb.explain.words import MEASURES as MEASURE_WORDS
+from pitb.tables import line
+
+Array = NDArray[np.float64]
+MOST_COMBINATIONS = 5
+"""Diverging combinations that are named; the others are counted."""
+
+
+def markdown(found: Explanation, language: str = "en") -> str:
+    """The whole report."""
+    blocks = [
+        text("title", language, a=found.a.label, b=found.b.label),
+        *_head(found, language),
+        text("what differs", language),
+        *_differences(found, language),
+    ]
+    if found.layout.items:
+        blocks += [text("costs", language), *_costs(found, language)]
+    blocks += [text("first", language), *_first(found, language)]
+    if found.recorded is not None:
+        blocks += [text("against", language), *_against(found, language)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _head(found: Explanation, language: str) -> Iterator[str]:
+    outcome = found.factorial
+    dtypes = dict.fromkeys((found.a.dtype, found.b.dtype))
+    yield text(
+        "setting",
+        language,
+        problem=found.problem,
+        steps=found.layout.steps,
+        dtype=" / ".join(dtypes),
+        runs=outcome.runs,
+    )
+    if found.replayed:
+        yield text("replayed", language, run=found.replayed)
+        if any(item.name == "fan" for item in found.layout.items):
+            yield text("fan", language)
+    for name, values in found.notes:
+        yield text(name, language, **values)
+    if not found.differs:
+        yield text("same" if not found.layout.items else "nothing", language)
+        return
+    if not (outcome.total > outcome.floor).any() and found.layout.items:
+        yield text("nothing", language)
+    for row, step in enumerate(outcome.steps):
+        shares = np.array([effect.share[row, 0] for effect in outcome.effects])
+        total = outcome.total[row, 0]
+        if not shares.size or not np.isfinite(shares).all() or not total > outcome.floor[row, 0]:
+            continue
+        best = int(np.argmax(np.abs(shares)))
+        part = f"{100 * shares[best] / total:.0f}"
+        yield text("most", language, step=step, item=f"`{outcome.effects[best].name}`", part=part)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    return "\n".join([line(head), line("---" for _ in head), *map(line, rows)])
+
+
+def _differences(found: Explanation, language: str) -> Iterator[str]:
+    rows = [
+        [
+            f"`{item.name}`" + (f", {item.note}" if item.note and language == "en" else ""),
+            KINDS[item.kind][language],
+            described(item.a),
+            described(item.b),
+        ]
+        for item in found.layout.items
+    ]
+    head = [text("item", language), text("kind", language), found.a.label, found.b.label]
+    yield _table(head, rows) if rows else text("same", language)
+    if found.layout.untried:
+        names = ", ".join(_untried(item) for item in found.layout.untried)
+        yield text("untried", language, items=names)
+    if found.layout.unread:
+        names = ", ".join(f"`{item.name}`" for item in found.layout.unread)
+        yield text("unread", language, items=names)
+
+
+def _untried(item: Item) -> str:
+    return f"`{item.name}` ({described(item.a)} / {described(item.b)})"
+
+
+def _costs(found: Explanation, language: str) -> Iterator[str]:
+    outcome = found.factorial
+    phrase = NOT_DETECTABLE[language]
+    labels = {"a": found.a.label, "b": found.b.label}
+    yield text("method", language, phrase=phrase[:1].upper() + phrase[1:], **labels)
+    if outcome.permutations:
+        n, orders = len(outcome.effects), outcome.permutations
+        yield text("sampled", language, n=n, orders=orders, seed=outcome.seed)
+    for column, measure in enumerate(MEASURES):
+        yield f"### {MEASURE_WORDS[measure][language]}"
+        if measure == LOSS:
+            if np.isnan(outcome.every_step.values[:, column]).all():
+                yield text("no loss", language)
+                continue
+            yield text("loss step", language)
+        yield _measure(found, column, language)
+    for column, measure in enumerate(MEASURES):
+        if measure in (PARAMETERS, LOSS):
+            yield from _interaction(found, column, language)
+    shown = outcome.diverging[:MOST_COMBINATIONS]
+    for combination in shown:
+        names = ", ".join(f"`{name}`" for name in combination.broken)
+        items = names or text("none broken", language)
+        how = "ends" if combination.reason else "diverging"
+        step, reason = combination.step, combination.reason
+        yield text(how, language, items=items, step=step, reason=reason)
+    if len(outcome.diverging) > len(shown):
+        yield text("more", language, n=len(outcome.diverging) - len(shown))
+
+
+def _measure(found: Explanation, column: int, language: str) -> str:
+    outcome = found.factorial
+    sampled = bool(outcome.permutations)
+    head = [text(name, language) for name in ("item", "step", "broken", "aligned", "share")]
+    head += [text("error", language)] if sampled else []
+    rows = []
+    for effect in outcome.effects:
+        for row, step in enumerate(outcome.steps):
+            floor = float(outcome.floor[row, column])
+            cells = [
+                _shown(float(values[row, column]), floor, language)
+                for values in (effect.broken, effect.aligned, effect.share)
+            ]
+            cells += [_number(float(effect.error[row, column]))] if sampled else []
+            rows.append([f"`{effect.name}`", str(step), *cells])
+    for name, values in (("total", outcome.total), ("floor", outcome.floor)):
+        for row, step in enumerate(outcome.steps):
+            floor = float(outcome.floor[row, column]) if name == "total" else -1.0
+            cell = _shown(float(values[row, column]), floor, language)
+            rows.append([text(name, language), str(step), "", "", cell, *[""] * sampled])
+    return _table(head, rows)
+
+
+def _shown(value: float, floor: float, language: str) -> str:
+    """An effect as people read it: never 0 where it cannot be told from roundings."""
+    if math.isnan(value):
+        return UNDEFINED[language]
+    if math.isinf(value):
+        return DIVERGES[language]
+    return NOT_DETECTABLE[language] if abs(value) <= floor else _number(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:.2e}"
+
+
+def _interaction(found: Explanation, column: int, language: str) -> Iterator[str]:
+    outcome = found.factorial
+    alone, together = outcome.interaction(column)
+    floor = float(outcome.floor[-1, column])
+    if not interacts(alone, together, floor):
+        return
+    pair = ""
+    finite = {
+        names: float(value[-1, column])
+        for names, value in outcome.pairs.items()
+        if math.isfinite(value[-1, column])
+    }
+    if finite and len(outcome.effects) > 2:
+        first, second = max(finite, key=lambda names: abs(finite[names]))
+        if abs(finite[first, second]) > floor:
+            extra = f"{finite[first, second]:+.2e}"
+            pair = text("pair", language, first=f"`{first}`", second=f"`{second}`", extra=extra)
+    values = {
+        "what": text("parameters" if MEASURES[column] == PARAMETERS else "loss", language),
+        "alone": _number(alone),
+        "together": _shown(together, floor, language),
+    }
+    yield text("interact", language, step=outcome.steps[-1], pair=pair, **values)
+
+
+def interacts(alone: float, together: float, floor: float) -> bool:
+    """Whether the sum of effects alone differs strongly from their effect together."""
+    if not (math.isfinite(alone) and math.isfinite(together)):
+        return False
+    return abs(alone - together) > max(STRONG * abs(together), floor)
+
+
+def _first(found: Explanation, language: str) -> Iterator[str]:
+    divergence = found.divergence
+    yield text("of traces" if found.recorded is not None else "of reference", language)
+    if divergence.first is None:
+        yield text("no divergence", language)
+    else:
+        yield text("begins", language, where=_where(divergence.first, language))
+        head = [text(n, language) for n in ("step", "stage", "tensor", "index", "a", "b", "ulp")]
+        rows = [
+            [
+                str(element.step),
+                STAGES[stage][language],
+                _tensor(element),
+                str(element.index),
+                repr(element.a),
+                repr(element.b),
+                f"{element.ulp:g}",
+            ]
+            for stage, element in divergence.by_stage.items()
+        ]
+        yield _table(head, rows)
+    if divergence.first_bit is not None:
+        where = _where(divergence.first_bit, language)
+        yield text("first bit", language, where=where, ulp=f"{divergence.first_bit.ulp:g}")
+    yield RULE[divergence.rule][language]
+    yield from _confirmed(found, language)
+    for sentence in divergence.missing:
+        yield text("missing", language, sentence=sentence)
+
+
+def _confirmed(found: Explanation, language: str) -> Iterator[str]:
+    """Which items the factorial has at work at the step that the rule of thumb speaks of."""
+    step = found.divergence.parameter_step
+    if step not in found.factorial.steps:
+        return
+    row = found.factorial.steps.index(step)
+    names = [
+        f"`{effect.name}`"
+        for effect in found.factorial.effects
+        if effect.broken[row, 0] > found.factorial.floor[row, 0]
+    ]
+    if names:
+        joined = (", " if language == "en" else "、").join(names)
+        verb = text("alone changes" if len(names) == 1 else "alone change", language)
+        yield text("then", language, items=joined, verb=verb)
+
+
+def _tensor(element: Element) -> str:
+    name = element.quantity if element.quantity.startswith("state.") else ""
+    return " ".join(part for part in (name, element.tensor) if part) or element.quantity
+
+
+def _where(element: Element, language: str) -> str:
+    stage, step = STAGES[element.stage][language], text("step", language)
+    comma = ", " if language == "en" else "，"
+    return comma.join([f"{step} {element.step}", stage, f"{_tensor(element)}[{element.index}]"])
+
+
+def _against(found: Explanation, language: str) -> Iterator[str]:
+    real = found.recorded
+    assert real is not None
+    for row, step in enumerate(real.steps):
+        for column, (what, measure) in enumerate((("parameters", 0), ("loss", 2))):
+            size = float(real.distance.values[step, measure])
+            part = float(real.explained[row, column])
+            words = {"step": step, "what": text(what, language)}
+            if math.isnan(size):
+                continue
+            if math.isnan(part):
+                tiny = math.isfinite(size)
+                yield text("tiny" if tiny else "infinite", language, **words)
+                continue
+            floor = float(found.factorial.floor_every_step[step, measure])
+            ours = float(found.factorial.every_step.values[step, measure])
+            words |= {
+                "part": percent(part),
+                "recorded": _number(size),
+                "reference": _shown(ours, floor, language),
+            }
+            yield text("explained", language, **words)
+    for item in real.follows:
+        values = {"run": item.run, "law": item.law}
+        if item.reason:
+            yield text("unsaid", language, reason=item.reason, **values)
+        elif item.step is None:
+            yield text("follows", language, **values)
+        else:
+            sizes = {"needed": _number(item.needed), "allowed": _number(item.allowed)}
+            yield text("strays", language, step=item.step, where=item.where, **sizes, **values)
+
+
+def percent(part: float) -> str:
+    """A part of 1 as a percentage, which is 100 only where nothing is left."""
+    shown = f"{100 * part:.0f}"
+    return shown if shown != "100" else f"{math.floor(1e4 * part) / 100:g}"
+
+
+# -- JSON --------------------------------------------------------------------------------------
+
+
+def as_json(found: Explanation) -> dict[str, Any]:
+    """Everything, for machines.
+
+    An effect is ``value`` and ``detectable``; the value of one that is not detectable is null, and
+    so is an undefined one; infinite ones are the text "inf".
+    """
+    outcome, divergence = found.factorial, found.divergence
+    return {
+        "a": found.a.label,
+        "b": found.b.label,
+        "differs": found.differs,
+        "problem": found.problem,
+        "steps": found.layout.steps,
+        "dtype": [found.a.dtype, found.b.dtype],
+        "replayed": found.replayed or None,
+        "notes": [text(name, "en", **values) for name, values in found.notes],
+        "differences": {
+            kind: [
+                {
+                    "name": item.name,
+                    "kind": item.kind,
+                    "a": described(item.a),
+                    "b": described(item.b),
+                    "note": item.note or None,
+                }
+                for item in items
+            ]
+            for kind, items in (
+                ("tried", found.layout.items),
+                ("unread", found.layout.unread),
+                ("untried", found.layout.untried),
+            )
+        },
+        "factorial": {
+            "combinations": outcome.runs,
+            "orders": outcome.permutations or None,
+            "seed": outcome.seed if outcome.permutations else None,
+            "exact": len(outcome.effects) <= game.MOST_EXACT,
+            "measures": list(MEASURES),
+            "reported": outcome.steps,
+            "items": [
+                {
+                    "name": effect.name,
+                    "broken": _effects(found, effect.broken),
+                    "aligned": _effects(found, effect.aligned),
+                    "share": _effects(found, effect.share),
+                    "standard_error": _plain(effect.error) if outcome.permutations else None,
+                }
+                for effect in outcome.effects
+            ],
+            "total": _effects(found, outcome.total),
+            "floor": _plain(outcome.floor),
+            "loss_after_last": {
+                "value": _json(
+                    outcome.trained if outcome.trained > outcome.floor_trained else None
+                ),
+                "detectable": outcome.trained > outcome.floor_trained,
+            },
+            "diverging": [vars(combination) for combination in outcome.diverging],
+        },
+        "divergence": {
+            "of": "traces" if found.recorded is not None else "reference",
+            "first": _element(divergence.first),
+            "first_bit": _element(divergence.first_bit),
+            "by_stage": {s: _element(e) for s, e in divergence.by_stage.items()},
+            "rule": divergence.rule,
+            "not_compared": list(divergence.missing),
+        },
+        "recorded": _recorded(found),
+    }
+
+
+def _effects(found: Explanation, values: Array) -> list[dict[str, Any]]:
+    seen = found.detectable(values)
+    return [
+        {
+            "step": step,
+            **{
+                measure: {
+                    "value": _json(float(values[row, column]) if seen[row, column] else None),
+                    "detectable": bool(seen[row, column]),
+                }
+                for column, measure in enumerate(MEASURES)
+            },
+        }
+        for row, step in enumerate(found.factorial.steps)
+    ]
+
+
+def _plain(values: Array) -> list[Any]:
+    return [[_json(float(value)) for value in row] for row in values]
+
+
+def _json(value: float | None) -> float | str | None:
+    if value is None or math.isnan(value):
+        return None
+    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+
+
+def _element(element: Element | None) -> dict[str, Any] | None:
+    if element is None:
+        return None
+    numbers = {
+        key: "nan" if math.isnan(value) else _json(value)
+        for key, value in vars(element).items()
+        if isinstance(value, float)
+    }
+    return {**vars(element), **numbers}
+
+
+def _recorded(found: Explanation) -> dict[str, Any] | None:
+    real = found.recorded
+    if real is None:
+        return None
+    return {
+        "total": [
+            {
+                "step": step,
+                "parameters": _json(float(real.distance.values[step, 0])),
+                "loss": _json(float(real.distance.values[step, 2])),
+                "explained_parameters": _json(float(real.explained[row, 0])),
+                "explained_loss": _json(float(real.explained[row, 1])),
+            }
+            for row, step in enumerate(real.steps)
+        ],
+        "follows": [
+            {
+                "run": item.run,
+                "holds": item.holds,
+                "law": item.law,
+                "step": item.step,
+                "where": item.where or None,
+                "needed": _json(item.needed),
+                "allowed": _json(item.allowed),
+                "reason": item.reason or None,
+            }
+            for item in real.follows
+        ],
+    }
