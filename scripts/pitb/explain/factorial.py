@@ -106,6 +106,8 @@ class Effect:
     """Its Shapley value; NaN where a combination that it depends on is not finite."""
     error: Array
     """The share's standard error; 0 where all combinations were tried."""
+    every_step: Array
+    """What it costs broken alone, by update from 0, shape (steps + 1, 3)."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,7 @@ class _Game:
     def __init__(self, layout: Layout, steps: list[int]) -> None:
         self.layout, self.steps = layout, steps
         self.values: dict[frozenset[int], Array] = {}
+        self.alone: dict[int, Array] = {}
         self.diverging: list[Diverging] = []
         self.origin = train(replace(layout.run(()), states=True))
 
@@ -165,7 +168,10 @@ class _Game:
             run = self.layout.run(broken)
             trained = self.origin if not broken else train(run)
             self._note(broken, trained)
-            found = distance(self.origin, trained, run.steps).values[self.steps]
+            whole = distance(self.origin, trained, run.steps).values
+            if len(broken) == 1:
+                self.alone[min(broken)] = whole
+            found = whole[self.steps]
             # Where there is no loss there is nothing to share out.
             found[np.isnan(found)] = 0.0
             self.values[broken] = found.reshape(-1)
@@ -215,6 +221,7 @@ def factorial(
             aligned[i].reshape(shape),
             shared.values[i].reshape(shape),
             shared.errors[i].reshape(shape),
+            play.alone[i],
         )
         for i, item in enumerate(layout.items)
     ]

@@ -236,13 +236,13 @@ def _first(found: Explanation, language: str) -> Iterator[str]:
 def _confirmed(found: Explanation, language: str) -> Iterator[str]:
     """Which items the factorial has at work at the step that the rule of thumb speaks of."""
     step = found.divergence.parameter_step
-    if step not in found.factorial.steps:
+    if not step:
         return
-    row = found.factorial.steps.index(step)
+    floor = found.factorial.floor_every_step[step, 0]
     names = [
         f"`{effect.name}`"
         for effect in found.factorial.effects
-        if effect.broken[row, 0] > found.factorial.floor[row, 0]
+        if effect.every_step[step, 0] > floor
     ]
     if names:
         joined = (", " if language == "en" else "、").join(names)
