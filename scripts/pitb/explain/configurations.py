@@ -290,6 +290,8 @@ def _of_pytorch(name: str, given: Options) -> Member:
             raise PitbError(f"{shown} has no option {key!r}; nearest: {nearest(key, known)!r}")
         _check_like(value, standard.get(key), f"{key} of {shown}")
     options = {key: value for key, value in standard.items() if key != "lr"} | given
+    if "max_eval" not in given and "max_eval" in options:
+        options["max_eval"] = None  # the default that is recorded is that of the default max_iter
     _let_follow(options)
     how = {key: options.pop(key) for key in IMPLEMENTATION if key in options}
     return Member(entry, options, Equations(), 0.0, how=how)

@@ -14,6 +14,8 @@ Array = NDArray[np.float64]
 START = "initial state"
 STAGES = (START, "loss", "gradient", "clipped gradient", "state", "parameter")
 """The stages of an update, in order; before the first stands what the run started from."""
+MOST_NAMED = 6
+"""Tensors that a sentence names; the others are counted."""
 _STAGE_OF = {
     "logits": "loss",
     "loss": "loss",
@@ -168,12 +170,21 @@ def _lacking(have: Trace, lack: Trace) -> Iterable[str]:
     for entry in have.entries:
         if entry.key not in keys and stage_of(entry) is not None:
             absent.setdefault((entry.quantity, entry.tensor), []).append(entry.step)
+    # Libraries keep their states as they like, often one more or less: one sentence for all.
+    states = [quantity for quantity, _ in absent if quantity.startswith("state.")]
+    if states:
+        yield f"{lack.run} has no {_some(list(dict.fromkeys(states)))}"
     by_quantity: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for (quantity, tensor), steps in absent.items():
-        by_quantity.setdefault((quantity, tuple(steps)), []).append(tensor)
+        if quantity not in states:
+            by_quantity.setdefault((quantity, tuple(steps)), []).append(tensor)
     for (quantity, found), tensors in by_quantity.items():
         named = [tensor for tensor in tensors if tensor]
-        of = f" of {', '.join(named[:4])}" if named else ""
-        of += f" and {len(named) - 4} more" if len(named) > 4 else ""
+        of = f" of {_some(named)}" if named else ""
         when = f"step {found[0]}" if len(found) == 1 else f"steps {found[0]} to {found[-1]}"
         yield f"{lack.run} has no {quantity}{of} at {when}"
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

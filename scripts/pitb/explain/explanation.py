@@ -187,7 +187,8 @@ def _start(sides: list[Configuration], traces: list[Trace | None]) -> _Start:
     found: list[Problem | None] = [None, None]
     for index, trace in enumerate(traces):
         if trace is not None:
-            found[index] = start_of(trace, f"{name}, as {'ab'[index]} records it", like)
+            run = f"{sides[index].label} ({'AB'[index]})"
+            found[index] = start_of(trace, f"{name}, as {run} records it", like)
     for side, trace in zip(sides, traces, strict=True):
         if side.initial_state == "float32" and trace is None:
             raise PitbError(

@@ -96,13 +96,17 @@ def _marginals(order: list[int], game: Game) -> Array:
 
 def alone(n: int, game: Game) -> Array:
     """The value of each player alone, shape (n, m)."""
-    return np.array([game(frozenset({i})) for i in range(n)]).reshape(n, -1)
+    return _stacked([game(frozenset({i})) for i in range(n)], game)
 
 
 def without(n: int, game: Game) -> Array:
     """The value of all but each player, shape (n, m)."""
     everyone = frozenset(range(n))
-    return np.array([game(everyone - {i}) for i in range(n)]).reshape(n, -1)
+    return _stacked([game(everyone - {i}) for i in range(n)], game)
+
+
+def _stacked(rows: list[Array], game: Game) -> Array:
+    return np.array(rows).reshape(len(rows), game(frozenset()).size)
 
 
 def pairs(n: int, game: Game) -> dict[tuple[int, int], Array]:

@@ -170,12 +170,14 @@ def _loop(table: _Table, a: Configuration, b: Configuration, initial: tuple[str,
         shortest = min(map(len, rates))
         table.add("rates", rates[0][:shortest], rates[1][:shortest], "rate schedule", LOOP)
     loops, owns = [a.clip, b.clip], [a.member.clip, b.member.clip]
-    if all((loop is None) != (own is None) for loop, own in zip(loops, owns, strict=True)) and (
-        (loops[0] is None) != (loops[1] is None)
-    ):
+    one_each = all((loop is None) != (own is None) for loop, own in zip(loops, owns, strict=True))
+    late = any(loop is not None and loop["first_step"] > 1 for loop in loops)
+    if (one_each and (loops[0] is None) != (loops[1] is None)) or late:
         # One clips in the loop and the other in the optimizer: the same clip, but for equations.
-        owns = [loop or own for loop, own in zip(loops, owns, strict=True)]
-        loops = [None, None]
+        # So it is where the loop begins late, which the reference knows of optimizers alone.
+        for index, (loop, own) in enumerate(zip(loops, owns, strict=True)):
+            if own is None:
+                loops[index], owns[index] = None, loop
     _clip(table, "clip", *loops)
     _clip(table, "own_clip", *owns)
 

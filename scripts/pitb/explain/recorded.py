@@ -32,6 +32,8 @@ class Follows:
     allowed: float = math.nan
     reason: str = ""
     """Why it cannot be said, where it cannot."""
+    tolerances: tuple[float, ...] = ()
+    """What the law gives to roundings, by step from 0, relatively."""
 
     @property
     def holds(self) -> bool:
@@ -48,8 +50,11 @@ class Recorded:
     """Of B's trace from A's."""
     explained: Array
     """By reported step and, in turn, of the parameters and the loss: 1 less the largest part of the
-    recorded difference that the reference's own lacks; NaN where nothing was recorded, or only what
-    roundings do. Shape (steps reported, 2)."""
+    recorded difference that the reference's own lacks; NaN where it cannot be said. Shape (steps
+    reported, 2)."""
+    rounded: NDArray[np.bool_]
+    """Where the recorded difference is within what the laws give to the roundings of both runs, so
+    that there is nothing to explain; of the same shape."""
     follows: tuple[Follows, ...]
 
 
@@ -70,23 +75,28 @@ def recorded(
         floor: What is not detectable, by step from 0 and by measure.
     """
     everyone = frozenset(range(len(layout.items)))
-    explained = np.full((len(steps), 2), np.nan)
-    for row, step in enumerate(steps):
-        for column, (quantity, measure) in enumerate((("param", 0), ("loss", 2))):
-            explained[row, column] = _explained(
-                traces, references, step, quantity, float(floor[step, measure])
-            )
     runs = (layout.run(()), layout.run(everyone))
     sides = (layout.case_a, layout.case_b)
-    return Recorded(
-        steps,
-        distance(*traces, layout.steps),
-        explained,
-        tuple(
-            follows(side, run, trace, reference)
-            for side, run, trace, reference in zip(sides, runs, traces, references, strict=True)
-        ),
+    followed = tuple(
+        follows(side, run, trace, reference)
+        for side, run, trace, reference in zip(sides, runs, traces, references, strict=True)
     )
+    whole = distance(*traces, layout.steps)
+    rounded = np.zeros((len(steps), 2), dtype=bool)
+    explained = np.full((len(steps), 2), np.nan)
+    pair = Pair(*traces)
+    for step in range(layout.steps + 1):  # in order, since scales grow with the steps
+        for column, (quantity, measure) in enumerate((("param", 0), ("loss", 2))):
+            worst = pair.difference(step, quantity)
+            if step not in steps or worst is None:
+                continue
+            row = steps.index(step)
+            allowed = sum(item.tolerances[step] for item in followed)
+            small = float(whole.values[step, measure]) <= float(floor[step, measure])
+            rounded[row, column] = worst.relative <= allowed or small
+            if not rounded[row, column]:
+                explained[row, column] = _explained(traces, references, step, quantity)
+    return Recorded(steps, whole, explained, rounded, followed)
 
 
 def _explained(
@@ -94,7 +104,6 @@ def _explained(
     references: tuple[Trace, Trace],
     step: int,
     quantity: str,
-    floor: float,
 ) -> float:
     differences = []
     for a, b in (traces, references):
@@ -111,8 +120,6 @@ def _explained(
     if real.size != ours.size or not real.size or not np.isfinite(real).all():
         return math.nan
     size = float(np.abs(real).max())
-    if size <= floor:
-        return math.nan
     with np.errstate(invalid="ignore"):
         rest = np.abs(real - ours).max()
     return max(0.0, 1.0 - float(rest) / size) if math.isfinite(rest) else 0.0
@@ -122,23 +129,25 @@ def follows(side: Configuration, run: Run, found: Trace, reference: Trace) -> Fo
     """Whether a run of the reference follows a trace, at every step, by the law of its kind."""
     case = replace(side.case(), problem=run.problem, steps=run.steps)
     limit = laws.law(case, f"{side.side}--reference")
+    responses = response(replace(run, states=False), reference, limit) if limit.nudge else []
+    tolerances = tuple(limit.tolerance(step, responses) for step in range(run.steps + 1))
     if (found.error is None) != (reference.error is None):
         reason = found.error or reference.error or ""
-        return Follows(side.label, limit.name, None, reason=reason)
-    responses = response(replace(run, states=False), reference, limit) if limit.nudge else []
+        return Follows(side.label, limit.name, None, reason=reason, tolerances=tolerances)
     pair = Pair(found, reference)
     missing = pair.missing(0) if found.error is None and run.steps == side.steps else None
     if missing is not None:
-        return Follows(side.label, limit.name, None, reason=missing)
+        return Follows(side.label, limit.name, None, reason=missing, tolerances=tolerances)
     for step in range(run.steps + 1):
         for kind in ("param", "loss"):
             worst = pair.difference(step, kind)
-            allowed = limit.tolerance(step, responses)
+            allowed = tolerances[step]
             if worst is not None and not worst.relative <= allowed:
                 name = worst.tensor or kind
                 where = f"{name}[{worst.index}]"
-                return Follows(side.label, limit.name, step, where, worst.relative, allowed)
-    return Follows(side.label, limit.name, None)
+                sizes = (worst.relative, allowed)
+                return Follows(side.label, limit.name, step, where, *sizes, tolerances=tolerances)
+    return Follows(side.label, limit.name, None, tolerances=tolerances)
 
 
 # -- problems of traces ------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pitb.explain import game
 from pitb.explain.divergence import Element
 from pitb.explain.explanation import STRONG, Explanation
 from pitb.explain.factorial import LOSS, MEASURES, PARAMETERS
-from pitb.explain.items import Item, described
+from pitb.explain.items import EQUATION, Item, described
 from pitb.explain.words import (
     DIVERGES,
     KINDS,
@@ -72,6 +72,9 @@ def _head(found: Explanation, language: str) -> Iterator[str]:
         total = outcome.total[row, 0]
         if not shares.size or not np.isfinite(shares).all() or not total > outcome.floor[row, 0]:
             continue
+        if np.abs(shares).max() > (1 + STRONG) * total:
+            yield text("against each other", language, step=step)
+            continue
         best = int(np.argmax(np.abs(shares)))
         part = f"{100 * shares[best] / total:.0f}"
         yield text("most", language, step=step, item=f"`{outcome.effects[best].name}`", part=part)
@@ -93,6 +96,14 @@ def _differences(found: Explanation, language: str) -> Iterator[str]:
     ]
     head = [text("item", language), text("kind", language), found.a.label, found.b.label]
     yield _table(head, rows) if rows else text("same", language)
+    from pitb.breadth.equation_findings import meaning  # which a report in JSON need not wait for
+
+    equations = [item.name for item in found.layout.items if item.kind == EQUATION]
+    if equations:
+        yield "\n".join(
+            "- " + text("meaning", language, choice=name, meaning=meaning(name))
+            for name in equations
+        )
     if found.layout.untried:
         names = ", ".join(_untried(item) for item in found.layout.untried)
         yield text("untried", language, items=names)
@@ -271,9 +282,14 @@ def _against(found: Explanation, language: str) -> Iterator[str]:
             words = {"step": step, "what": text(what, language)}
             if math.isnan(size):
                 continue
+            if size == 0:
+                yield text("equal", language, **words)
+                continue
+            if real.rounded[row, column]:
+                yield text("tiny", language, recorded=_number(size), **words)
+                continue
             if math.isnan(part):
-                tiny = math.isfinite(size)
-                yield text("tiny" if tiny else "infinite", language, **words)
+                yield text("infinite", language, **words)
                 continue
             floor = float(found.factorial.floor_every_step[step, measure])
             ours = float(found.factorial.every_step.values[step, measure])
@@ -425,6 +441,8 @@ def _recorded(found: Explanation) -> dict[str, Any] | None:
                 "loss": _json(float(real.distance.values[step, 2])),
                 "explained_parameters": _json(float(real.explained[row, 0])),
                 "explained_loss": _json(float(real.explained[row, 1])),
+                "within_roundings_parameters": bool(real.rounded[row, 0]),
+                "within_roundings_loss": bool(real.rounded[row, 1]),
             }
             for row, step in enumerate(real.steps)
         ],

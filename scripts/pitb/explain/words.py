@@ -70,8 +70,8 @@ RULE = dict(
 TEXTS: dict[str, Text] = {
     "title": _both("# {a} -- {b}", "# {a} -- {b}"),
     "setting": _both(
-        "Problem {problem}, {steps} steps, {dtype}; {runs} combinations trained on the f64 "
-        "reference.",
+        "Problem {problem}, steps: {steps}, {dtype}; combinations trained on the f64 reference: "
+        "{runs}.",
         "问题 {problem}，{steps} 步，{dtype}；在 f64 参考实现上训练了 {runs} 种组合。",
     ),
     "replayed": _both(
@@ -84,6 +84,12 @@ TEXTS: dict[str, Text] = {
         "At step {step}, {item} makes {part} % of the difference in the parameters.",
         "第 {step} 步的参数差里，{item} 占 {part} %。",
     ),
+    "against each other": _both(
+        "At step {step} some items work against others, so no share is a part of the difference in "
+        "the parameters.",
+        "第 {step} 步有些项彼此抵消，所以份额不是参数差的一部分。",
+    ),
+    "meaning": _both("`{choice}`: {meaning}", "`{choice}`：{meaning}"),
     "nothing": _both(
         "Nothing that these configurations differ in is detectable on this problem.",
         "这两份配置的任何不同在这个问题上都测不出。",
@@ -176,8 +182,12 @@ TEXTS: dict[str, Text] = {
         "记录的是 {recorded}，参考实现是 {reference}。",
     ),
     "tiny": _both(
-        "At step {step} the recorded difference in the {what} is not detectable on this problem.",
-        "第 {step} 步记录的{what}之差在这个问题上测不出。",
+        "At step {step} the recorded difference in the {what}, {recorded}, is no more than what "
+        "roundings are given: there is nothing to explain.",
+        "第 {step} 步记录的{what}之差是 {recorded}，不超过留给舍入的范围，没有什么要解释的。",
+    ),
+    "equal": _both(
+        "At step {step} the traces hold the same {what}.", "第 {step} 步两条轨迹的{what}相同。"
     ),
     "infinite": _both(
         "At step {step} the recorded difference in the {what} is not finite or not complete.",
