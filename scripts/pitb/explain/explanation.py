@@ -13,7 +13,7 @@ from pitb.explain import game
 from pitb.explain.configurations import STEPS, Configuration
 from pitb.explain.divergence import Divergence, divergence
 from pitb.explain.factorial import Factorial, factorial, tensors
-from pitb.explain.items import EQUATION, Layout, lay_out
+from pitb.explain.items import EQUATION, LOOP, Layout, lay_out
 from pitb.explain.recorded import Recorded, known_problem, recorded, start_of
 from pitb.explain.sources import Source
 from pitb.problems import Problem, added, names, problem
@@ -55,7 +55,7 @@ class Explanation:
     def differs(self) -> bool:
         """Whether a value differs, an equation that can be seen to, or the runs themselves."""
         values = any(item.kind != EQUATION for item in self.layout.items)
-        untried = any(item.note == "" or item.name == "steps" for item in self.layout.untried)
+        untried = any(item.kind == LOOP for item in self.layout.untried)
         seen = bool((self.factorial.total > self.factorial.floor).any())
         alone = any(self.detectable(effect.broken).any() for effect in self.factorial.effects)
         return values or untried or seen or alone or self.divergence.first is not None

@@ -392,7 +392,8 @@ def build(settings: Settings, layout: Layout, name: str) -> Run:
             raise PitbError(
                 f"{parameter!r} is no parameter of {found.name}; it has {', '.join(named)}"
             )
-    narrow = any(runs.is_narrow(side.case()) for side in (layout.case_a, layout.case_b))
+    cases = (replace(side.case(), problem=found.name) for side in (layout.case_a, layout.case_b))
+    narrow = any(map(runs.is_narrow, cases))
     return Run(
         name=name,
         problem=settings["initial"],

@@ -19,6 +19,8 @@ from pitb.files import replacing
 
 Array = NDArray[np.float64]
 SUFFIXES = (".svg", ".png")
+FURTHEST = 250
+"""The largest power of ten at either end of an axis, beyond which it overflows."""
 MOST_LABELS = 40
 """Tensors that are named beside the map; of more, every second, third, ..."""
 STYLES = (("o", "-"), ("s", "--"), ("^", "-."), ("D", ":"))
@@ -99,7 +101,7 @@ def lines(axes: Any, found: Explanation) -> None:
         shown, STYLES[: len(shown)], COLOURS[: len(shown)], strict=True
     ):
         zero, beyond = values == 0, np.isinf(values)
-        usual = np.where(zero | beyond, np.nan, values)
+        usual = np.where(zero | beyond, np.nan, np.clip(values, low, high))
         axes.plot(
             steps,
             usual,
@@ -139,12 +141,15 @@ def lines(axes: Any, found: Explanation) -> None:
 
 
 def limits(values: Sequence[Array]) -> tuple[float, float]:
-    """The ends of a logarithmic axis: the powers of ten around all that is finite and above 0."""
+    """The ends of a logarithmic axis: the powers of ten around all that is finite and above 0, as
+    far as an axis can reach.
+    """
     seen = np.concatenate([item[np.isfinite(item) & (item > 0)] for item in values])
     if not seen.size:
         return 1e-12, 1.0
     low, high = (math.floor(math.log10(seen.min())), math.ceil(math.log10(seen.max())))
-    return 10.0 ** max(low, -320), 10.0 ** min(max(high, low + 1), 308)
+    low = min(max(low, -FURTHEST), FURTHEST - 1)
+    return 10.0**low, 10.0 ** max(min(high, FURTHEST), low + 1)
 
 
 def heat_map(figure: Any, axes: Any, names: Sequence[str], values: Array) -> None:
@@ -155,8 +160,7 @@ def heat_map(figure: Any, axes: Any, names: Sequence[str], values: Array) -> Non
     from matplotlib.colors import LogNorm
 
     low, high = limits([values.reshape(-1)])
-    colours = colormaps["cividis"].copy()
-    colours.set_bad("white")
+    colours = colormaps["cividis"].with_extremes(bad="white")
     usual = np.isfinite(values) & (values > 0)
     extent = (0.5, values.shape[1] + 0.5, len(names) - 0.5, -0.5)
     image = axes.imshow(
