@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 from explaining import configured, explained, layout, moved, names, recorded, source_of
-from pitb import ledger, problems, trace
+from pitb import config, ledger, problems, trace
 from pitb.breadth import runs
 from pitb.errors import PitbError
 from pitb.explain import factorial, report, sources
 from pitb.explain.configurations import KEYS, configuration
 from pitb.explain.items import lay_out
-from pitb.pages import ABLATIONS, default_pair
+from pitb.pages import ABLATIONS, OPTIMIZERS, default_pair
 from pitb.reference.training import train
 from pitb.registry import optimizers
+from pitb.results import pair_name
 
 ITEMS = {"only-eps": "eps", "only-wd": "weight_decay", "only-mom": "momentum"}
 """The pages' names of what they align alone."""
@@ -179,6 +180,11 @@ def test_what_tells_adam_from_adamw_is_named():
     (item,) = layout("pytorch:Adam weight_decay=0.01", "pytorch:AdamW").items
     assert (item.kind, item.a, item.b) == ("equation", "coupled", "decoupled")
     assert item.note == "which is what tells Adam from AdamW"
+    text = report.markdown(explained("pytorch:Adam weight_decay=0.01", "pytorch:AdamW"))
+    assert "Adam and AdamW are one optimizer but for what stands below." in text
+    assert "| `decay`, which tells Adam from AdamW | equation | coupled | decoupled |" in text
+    text = report.markdown(explained(SGD, "pytorch:Adam lr=0.1"))
+    assert "SGD and Adam are two optimizers" in text
 
 
 def test_how_pytorch_computes_is_listed_and_not_tried():
@@ -704,6 +710,30 @@ def test_what_the_pipeline_writes_is_what_the_command_prints(root, tmp_path):
     assert written == {".md", ".zh.md", ".json", ".svg"}
     ended = pitb(*(tmp_path / f"traces/{run}.parquet" for run in pair), "--json")
     assert json.loads(ended.stdout) == json.loads(next(folder.glob("*.json")).read_text())
+
+
+def test_a_comparison_of_the_configuration_can_ask_to_be_explained(root):
+    found = config.load([root / "config/config.yaml"], root / "config/schema.json")
+    asked = {pair.name for pair in found.explained()}
+    assert {pair_name(*default_pair(name)) for name in OPTIMIZERS} <= asked
+    assert len(asked) < len(found.pairs)
+
+
+@pytest.mark.pipeline
+def test_the_pipeline_has_a_target_for_it(root, tmp_path):
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--dry-run", "explain"]
+    project = ["-s", root / "Snakefile", "--directory", tmp_path]
+    ended = subprocess.run([*command, *project], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert re.search(r"^explain_pairs +1$", ended.stdout, re.MULTILINE)
+    # Where no comparison asks for it, there is nothing to do.
+    mine = tmp_path / "config/config.yaml"
+    mine.parent.mkdir()
+    text = (root / "config/config.yaml").read_text(encoding="utf-8")
+    mine.write_text(text.replace(", explain: true", ""), encoding="utf-8")
+    ended = subprocess.run([*command, *project], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "explain_pairs" not in ended.stdout
 
 
 @pytest.mark.pipeline

@@ -17,7 +17,7 @@ from pitb.errors import PitbError
 from pitb.explain import game
 from pitb.explain.items import Layout
 from pitb.reference.training import train
-from pitb.trace import Trace
+from pitb.trace import Entry, Key, Trace
 
 Array = NDArray[np.float64]
 PARAMETERS, RELATIVE, LOSS = "parameters", "parameters, relative", "loss"
@@ -64,8 +64,10 @@ def distance(a: Trace, b: Trace, steps: int) -> Distance:
             relative = largest / scale if scale > 0 else math.inf
             worst = [max(worst[0], largest), max(worst[1], relative if largest else 0.0)]
         values[step, :2] = worst
-        values[step, 2] = _loss_gap(a, b, step)
-    return Distance(values, _loss_gap(a, b, steps + 1))
+    traces = ((a, entries_a), (b, entries_b))
+    losses = [_loss_gap(traces, step) for step in range(steps + 2)]
+    values[:, 2] = losses[:-1]
+    return Distance(values, losses[-1])
 
 
 def gap(a: Array, b: Array) -> tuple[float, float]:
@@ -84,13 +86,12 @@ def gap(a: Array, b: Array) -> tuple[float, float]:
     return float(difference.max()), float(magnitude[finite].max(initial=0.0))
 
 
-def _loss_gap(a: Trace, b: Trace, step: int) -> float:
-    pair = [t.by_key().get((step, "loss", "")) for t in (a, b)]
-    if pair[0] is None and pair[1] is None:
+def _loss_gap(traces: Iterable[tuple[Trace, dict[Key, Entry]]], step: int) -> float:
+    found = [(trace, entries.get((step, "loss", ""))) for trace, entries in traces]
+    values = [trace.of(entry) for trace, entry in found if entry is not None]
+    if not values:
         return math.nan
-    if pair[0] is None or pair[1] is None:
-        return math.inf
-    return gap(a.of(pair[0]), b.of(pair[1]))[0]
+    return gap(values[0], values[1])[0] if len(values) == 2 else math.inf
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ Coalition = frozenset[int]
 Game = Callable[[Coalition], Array]
 MOST_EXACT = 8
 """Players up to which every coalition is asked."""
-PERMUTATIONS = 64
+PERMUTATIONS = 24
 """Orders that are drawn where there are more; each of them is also run through backwards."""
 
 

@@ -14,7 +14,7 @@ from pitb.explain.factorial import Distance, distance
 from pitb.explain.items import Layout
 from pitb.problems import Problem, problem
 from pitb.reference.training import Run
-from pitb.trace import Trace
+from pitb.trace import Entry, Key, Trace
 
 Array = NDArray[np.float64]
 
@@ -39,6 +39,25 @@ class Follows:
     def holds(self) -> bool:
         """Whether it follows."""
         return self.step is None and not self.reason
+
+
+class _Steps(Pair):
+    """Two traces side by side that are gone through step by step, in one pass."""
+
+    def __init__(self, a: Trace, b: Trace) -> None:
+        super().__init__(a, b)
+        self.by_step = (_by_step(a), _by_step(b))
+
+    def go_to(self, step: int) -> None:
+        """Have `difference` look at this step alone, and not for it among all entries."""
+        self.entries_a, self.entries_b = (found.get(step, {}) for found in self.by_step)
+
+
+def _by_step(found: Trace) -> dict[int, dict[Key, Entry]]:
+    grouped: dict[int, dict[Key, Entry]] = {}
+    for entry in found.entries:
+        grouped.setdefault(entry.step, {})[entry.key] = entry
+    return grouped
 
 
 @dataclass(frozen=True)
@@ -84,8 +103,9 @@ def recorded(
     whole = distance(*traces, layout.steps)
     rounded = np.zeros((len(steps), 2), dtype=bool)
     explained = np.full((len(steps), 2), np.nan)
-    pair = Pair(*traces)
+    pair = _Steps(*traces)
     for step in range(layout.steps + 1):  # in order, since scales grow with the steps
+        pair.go_to(step)
         for column, (quantity, measure) in enumerate((("param", 0), ("loss", 2))):
             worst = pair.difference(step, quantity)
             if step not in steps or worst is None:
@@ -137,13 +157,15 @@ def follows(side: Configuration, run: Run, found: Trace, reference: Trace) -> Fo
     if problem(run.problem).model == "prescribed":  # and so has no loss
         kept = [entry for entry in found.entries if entry.quantity != "loss"]
         found = replace(found, entries=kept)
-    pair = Pair(found, reference)
-    missing = pair.missing(0) if found.error is None and run.steps == side.steps else None
+    whole = found.error is None and run.steps == side.steps
+    missing = Pair(found, reference).missing(0) if whole else None
     if missing is not None:
         return Follows(side.label, limit.name, None, reason=missing, tolerances=tolerances)
+    steps = _Steps(found, reference)
     for step in range(run.steps + 1):
+        steps.go_to(step)
         for kind in ("param", "loss"):
-            worst = pair.difference(step, kind)
+            worst = steps.difference(step, kind)
             allowed = tolerances[step]
             if worst is not None and not worst.relative <= allowed:
                 name = worst.tensor or kind
@@ -195,7 +217,12 @@ def start_of(found: Trace, name: str, like: Problem | None) -> Problem | None:
 
 
 def _prescribed(found: Trace, name: str, parameters: dict[str, Array]) -> Problem:
-    steps = sorted({entry.step for entry in found.entries if entry.quantity == "grad"})
+    recorded_gradients: dict[int, dict[str, Array]] = {}
+    for entry in found.entries:
+        if entry.quantity == "grad":
+            value = found.of(entry).reshape(entry.shape)
+            recorded_gradients.setdefault(entry.step, {})[entry.tensor] = value
+    steps = sorted(recorded_gradients)
     where = found.path or found.run
     if not steps:
         raise PitbError(
@@ -205,7 +232,7 @@ def _prescribed(found: Trace, name: str, parameters: dict[str, Array]) -> Proble
     for step in range(1, last + 1):
         if step not in steps:
             raise PitbError(f"{where} records no gradient at step {step}, so none can be replayed")
-    gradients = tuple(_tensors(found, step, "grad") for step in steps)
+    gradients = tuple(recorded_gradients[step] for step in steps)
     for step, each in zip(steps, gradients, strict=True):
         for key, value in each.items():
             if key not in parameters or parameters[key].shape != value.shape:

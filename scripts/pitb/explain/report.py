@@ -11,7 +11,7 @@ from pitb.explain import game
 from pitb.explain.divergence import Element
 from pitb.explain.explanation import STRONG, Explanation
 from pitb.explain.factorial import LOSS, MEASURES, PARAMETERS
-from pitb.explain.items import EQUATION, Item, described
+from pitb.explain.items import EQUATION, OPTIMIZER, Item, described
 from pitb.explain.words import (
     DIVERGES,
     KINDS,
@@ -62,6 +62,10 @@ def _head(found: Explanation, language: str) -> Iterator[str]:
             yield text("fan", language)
     for name, values in found.notes:
         yield text(name, language, **values)
+    optimizers = _optimizers(found)
+    if optimizers["a"] != optimizers["b"]:
+        two = any(item.kind == OPTIMIZER for item in found.layout.items)
+        yield text("two optimizers" if two else "one optimizer", language, **optimizers)
     if not found.differs:
         yield text("same" if not found.layout.items else "nothing", language)
         return
@@ -85,9 +89,10 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _differences(found: Explanation, language: str) -> Iterator[str]:
+    tells = text("tells", language, **_optimizers(found))
     rows = [
         [
-            f"`{item.name}`" + (f", {item.note}" if item.note and language == "en" else ""),
+            f"`{item.name}`" + (f", {tells}" if item.note else ""),
             KINDS[item.kind][language],
             described(item.a),
             described(item.b),
@@ -110,6 +115,10 @@ def _differences(found: Explanation, language: str) -> Iterator[str]:
     if found.layout.unread:
         names = ", ".join(f"`{item.name}`" for item in found.layout.unread)
         yield text("unread", language, items=names)
+
+
+def _optimizers(found: Explanation) -> dict[str, str]:
+    return {"a": found.a.member.entry.pytorch, "b": found.b.member.entry.pytorch}
 
 
 def _untried(item: Item) -> str:

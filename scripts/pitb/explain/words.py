@@ -84,6 +84,15 @@ TEXTS: dict[str, Text] = {
         "At step {step}, {item} makes {part} % of the difference in the parameters.",
         "第 {step} 步的参数差里，{item} 占 {part} %。",
     ),
+    "one optimizer": _both(
+        "{a} and {b} are one optimizer but for what stands below.",
+        "{a} 和 {b} 是同一个优化器，只差下面列出的选择。",
+    ),
+    "two optimizers": _both(
+        "{a} and {b} are two optimizers: what only one of them has goes with the item `optimizer`.",
+        "{a} 和 {b} 是两个优化器：只有一方才有的东西都算在 `optimizer` 一项里。",
+    ),
+    "tells": _both("which tells {a} from {b}", "{a} 和 {b} 的区别就在这里"),
     "against each other": _both(
         "At step {step} some items work against others, so no share is a part of the difference in "
         "the parameters.",
