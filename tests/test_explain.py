@@ -83,6 +83,10 @@ CAUTIOUS = "burn:AdamW lr=0.1 cautious_weight_decay=true"
 BURN_ADAM = "burn:Adam lr=0.1 weight_decay={penalty:1e-4}"
 CLIPPED = f"{SGD} clip.scope=global clip.max_norm=0.1"
 GROUPED = f"{SGD} groups=[{{parameters: [fc1.bias], optimizer: SGD, lr: 0.2}}]"
+BURN_GROUP = (
+    "burn:Sgd lr=0.1 groups=[{parameters: [fc1.bias], optimizer: Sgd, lr: 0.2, "
+    "options: {gradient_clipping: {Norm: 0.1}}}]"
+)
 MATRICES = "lr=0.1 frozen=[fc1.bias, fc2.bias]"
 
 DIFFERENCES = [
@@ -130,6 +134,24 @@ DIFFERENCES = [
         "burn:Sgd lr=0.1 gradient_clipping={Norm: 0.1}",
         ["float32", "own_clip_denominator", "own_clip_limit"],
     ),
+    # burn's optimizer clips otherwise than the loop on burn's side.
+    (
+        "burn:Sgd lr=0.1 clip={scope: value, clip_value: 0.1}",
+        "burn:Sgd lr=0.1 gradient_clipping={Value: 0.1}",
+        ["own_clip_denominator", "own_clip_limit"],
+    ),
+    (
+        "burn:Sgd lr=0.1 clip={scope: global, max_norm: 0.1}",
+        "burn:Sgd lr=0.1 gradient_clipping={Norm: 0.2}",
+        ["clip.scope", "clip.max_norm", "own_clip_denominator", "own_clip_limit"],
+    ),
+    (
+        "pytorch:SGD lr=0.1 clip={scope: value, clip_value: 0.1}",
+        "pytorch:SGD lr=0.1 clip={scope: value, clip_value: 0.1, first_step: 2}",
+        ["clip.first_step"],
+    ),
+    # A group of burn's clips for itself.
+    (BURN_GROUP, BURN_GROUP.replace("Norm: 0.1", "Norm: 0.2"), ["groups[0].clip.max_norm"]),
     (SGD, f"{SGD} accumulate=2", ["accumulate"]),
     (SGD, f"{SGD} frozen=[fc1.bias]", ["frozen"]),
     (SGD, f"{SGD} rates=[{', '.join(['0.1'] * 9)}, 0.05]", ["rate schedule"]),
@@ -150,6 +172,8 @@ DIFFERENCES = [
         ["weight_decay", "float32", "interpolation", "momentum", "newton_schulz", "fan"],
     ),
     ("pytorch:Lion lr=0.1", "pytorch:Lion lr=0.2", ["lr"]),
+    # eps is a number of one and a pair of the other.
+    (f"pytorch:Muon {MATRICES}", f"pytorch:Adafactor {MATRICES}", ["optimizer", "weight_decay"]),
 ]
 
 

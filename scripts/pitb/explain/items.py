@@ -87,6 +87,7 @@ def lay_out(
         initial: The names of the problems that A and B start from: alike, or with other values.
         steps: How many updates; the fewer of both where None.
     """
+    a, b = _clips_alike(a, b)
     table = _Table()
     _loop(table, a, b, initial)
     _members(table, "", a.member, b.member)
@@ -169,26 +170,43 @@ def _loop(table: _Table, a: Configuration, b: Configuration, initial: tuple[str,
         rates = [side.rates or (side.member.lr,) * side.steps for side in (a, b)]
         shortest = min(map(len, rates))
         table.add("rates", rates[0][:shortest], rates[1][:shortest], "rate schedule", LOOP)
-    loops, owns = [a.clip, b.clip], [a.member.clip, b.member.clip]
-    one_each = all((loop is None) != (own is None) for loop, own in zip(loops, owns, strict=True))
-    late = any(loop is not None and loop["first_step"] > 1 for loop in loops)
-    if (one_each and (loops[0] is None) != (loops[1] is None)) or late:
-        # One clips in the loop and the other in the optimizer: the same clip, but for equations.
-        # So it is where the loop begins late, which the reference knows of optimizers alone.
-        for index, (loop, own) in enumerate(zip(loops, owns, strict=True)):
-            if own is None:
-                loops[index], owns[index] = None, loop
-    _clip(table, "clip", *loops)
-    _clip(table, "own_clip", *owns)
+    _clip(table, "clip", a.clip, b.clip, "clip")
 
 
-def _clip(table: _Table, key: str, a: Options | None, b: Options | None) -> None:
+def _clips_alike(a: Configuration, b: Configuration) -> tuple[Configuration, Configuration]:
+    """Both with their clips in one place, where that can be.
+
+    What one side's loop clips and the other's optimizer is the same clip, but for equations. So it
+    is where a loop begins late, which the reference knows of optimizers alone.
+    """
+    sides = (a, b)
+    one_each = all((side.clip is None) != (side.member.clip is None) for side in sides)
+    late = any(side.clip is not None and side.clip["first_step"] > 1 for side in sides)
+    apart = one_each and (a.clip is None) != (b.clip is None)
+    grouped = any(side.groups for side in sides)  # where an optimizer clips a part alone
+    if grouped or not (apart or late):
+        return a, b
+    return _by_optimizer(a), _by_optimizer(b)
+
+
+def _by_optimizer(side: Configuration) -> Configuration:
+    """A configuration whose loop's clip is the optimizer's, with the loop's equations."""
+    if side.clip is None or side.member.clip is not None:
+        return side
+    equations = side.member.equations.but(
+        own_clip_denominator=side.member.equations.clip_denominator, own_clip_limit="float64"
+    )
+    member = replace(side.member, equations=equations, clip=side.clip)
+    return replace(side, clip=None, member=member)
+
+
+def _clip(table: _Table, key: str, a: Options | None, b: Options | None, name: str) -> None:
     alike = a is not None and b is not None and CLIP_KEYS[a["scope"]] == CLIP_KEYS[b["scope"]]
     if a is None or b is None or not alike:
-        table.add(key, a, b, "clip", LOOP)
+        table.add(key, a, b, name, LOOP)
         return
     for field in a:
-        table.add(f"{key}.{field}", a[field], b.get(field), f"clip.{field}", LOOP)
+        table.add(f"{key}.{field}", a[field], b.get(field), f"{name}.{field}", LOOP)
 
 
 def _members(table: _Table, prefix: str, a: Member, b: Member) -> None:
@@ -199,6 +217,7 @@ def _members(table: _Table, prefix: str, a: Member, b: Member) -> None:
     name = f"{prefix}optimizer"
     if "rates" not in table.a:
         table.add(f"{prefix}lr", a.lr, b.lr, f"{prefix}lr", VALUE)
+    _clip(table, f"{prefix}own_clip", a.clip, b.clip, f"{prefix}clip")
     joined = "" if alike else name
     optimizers = (a.entry.pytorch, a.entry.pytorch if alike else b.entry.pytorch)
     table.add(f"{prefix}entry", *optimizers, name, OPTIMIZER)
@@ -253,32 +272,30 @@ def _choices(a: Member, b: Member) -> list[str]:
 
 
 def _option_names(a: Member, b: Member) -> list[str]:
-    """Every option of either, a tuple's elements apart where the registry has them so."""
-    found: dict[str, None] = {}
-    for member in (a, b):
-        apart: dict[str, list[str]] = {}
-        for item in member.entry.hyperparameters:
-            if item.pytorch != item.pytorch_name:
-                apart.setdefault(item.pytorch_name, []).append(item.pytorch)
-        for option in member.options:
-            found |= dict.fromkeys(apart.get(option, [option]))
-    return list(found)
+    """Every option of either."""
+    return list(dict.fromkeys([*_names_of(a), *_names_of(b)]))
+
+
+def _names_of(member: Member) -> list[str]:
+    """The options of a member, a tuple's elements apart where the registry has them so."""
+    apart: dict[str, list[str]] = {}
+    for item in member.entry.hyperparameters:
+        if item.pytorch != item.pytorch_name:
+            apart.setdefault(item.pytorch_name, []).append(item.pytorch)
+    return [name for option in member.options for name in apart.get(option, [option])]
 
 
 def _values(member: Member, other: Member, option: str) -> Any:
     """The value of an option, or ABSENT; what burn's null hides is as the other side has it, where
     that side has the part off, too.
     """
-    if option.partition("[")[0] not in member.options:
+    if option not in _names_of(member):
         return ABSENT
     if option in member.moot and option in other.options and _is_off(other, option):
         return other.options[option]
     if option in other.moot and _is_off(member, option):
         return member.options[option]
-    try:
-        return member.value(option)
-    except (IndexError, TypeError):
-        return ABSENT
+    return member.value(option)
 
 
 def _is_off(member: Member, option: str) -> bool:
@@ -382,10 +399,10 @@ def build(settings: Settings, layout: Layout, name: str) -> Run:
     found = problem(settings["initial"])
     named = [*found.parameters, *(second for second, _ in found.tied)]
     rates = tuple(settings.get("rates", ()))
-    first = _group(settings, "", rates, _clip_of(settings, "own_clip"))
+    first = _group(settings, "", rates)
     groups = [first]
     for index in range(settings.get("group_count", 0)):
-        groups.append(_group(settings, f"groups[{index}].", rates, None))
+        groups.append(_group(settings, f"groups[{index}].", rates))
     groups += [_group_of(member) for member in settings.get("groups", ())]
     for parameter in (*settings["frozen"], *(p for group in groups for p in group.parameters)):
         if parameter not in named:
@@ -411,6 +428,7 @@ def build(settings: Settings, layout: Layout, name: str) -> Run:
 
 
 def _clip_of(settings: Settings, key: str) -> Options | None:
+    """A clip from its setting, or from one for each of its fields."""
     if key in settings:
         whole: Options | None = settings[key]
         return whole
@@ -418,9 +436,7 @@ def _clip_of(settings: Settings, key: str) -> Options | None:
     return {k.removeprefix(start): v for k, v in settings.items() if k.startswith(start)}
 
 
-def _group(
-    settings: Settings, prefix: str, rates: tuple[float, ...], clip: Options | None
-) -> Group:
+def _group(settings: Settings, prefix: str, rates: tuple[float, ...]) -> Group:
     options: Options = {}
     for key, value in settings.items():
         if key.startswith(prefix + OPTION) and value is not ABSENT:
@@ -446,7 +462,7 @@ def _group(
         equations,
         lr=lr,
         parameters=settings.get(f"{prefix}parameters", ()),
-        clip=clip,
+        clip=_clip_of(settings, f"{prefix}own_clip"),
     )
 
 
