@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pitb import trace
 from pitb.errors import run_main
-from pitb.explain import explanation, plot, report, sources
+from pitb.explain import explanation, machine, plot, report, sources
 from pitb.files import write_json, write_text
 from pitb.labels import LANGUAGES
 from pitb.results import explanation_path, pair_name, trace_path
@@ -29,7 +29,7 @@ def main() -> None:
         for language, suffix in LANGUAGES.items():
             path = arguments.results / explanation_path(a, b, f"{suffix}.md")
             write_text(path, report.markdown(found, language))
-        write_json(arguments.results / explanation_path(a, b, ".json"), report.as_json(found))
+        write_json(arguments.results / explanation_path(a, b, ".json"), machine.as_json(found))
         plot.plot(found, arguments.results / explanation_path(a, b, ".svg"))
         print(f"{pair_name(a, b)}: {len(found.layout.items)} items")
 

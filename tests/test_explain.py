@@ -13,7 +13,7 @@ from explaining import configured, explained, layout, moved, names, recorded, so
 from pitb import config, ledger, problems, trace
 from pitb.breadth import runs
 from pitb.errors import PitbError
-from pitb.explain import factorial, report, sources
+from pitb.explain import factorial, machine, report, sources
 from pitb.explain.configurations import KEYS, configuration
 from pitb.explain.items import lay_out
 from pitb.pages import ABLATIONS, OPTIMIZERS, default_pair
@@ -298,7 +298,7 @@ def test_effects_below_the_floor_are_not_detectable_and_never_zero():
     row = next(line for line in text.splitlines() if line.startswith("| `dampening` | 1 |"))
     assert row.count("not detectable on this problem") == 3
     assert not re.search(r"\| [-+]?0(\.0+)?(e[-+]?0+)? \|", text.partition("## What each")[2])
-    as_json = report.as_json(found)
+    as_json = machine.as_json(found)
     (effect,) = [e for e in as_json["factorial"]["items"] if e["name"] == "dampening"]
     first, tenth = effect["broken"]
     assert first["parameters"] == {"value": None, "detectable": False}
@@ -339,7 +339,7 @@ def test_what_diverges_is_named_and_breaks_nothing():
     assert "undefined (a combination diverges)" in text
     momentum = next(effect for effect in outcome.effects if effect.name == "momentum")
     assert np.isfinite(momentum.broken).all()
-    json.dumps(report.as_json(found), allow_nan=False)
+    json.dumps(machine.as_json(found), allow_nan=False)
 
 
 def test_a_combination_that_cannot_be_trained_is_named():
@@ -392,7 +392,7 @@ def test_a_problem_without_a_loss_has_none_to_share():
 )
 def test_every_kind_of_problem_can_be_explained(name):
     found = explained("pytorch:Adam lr=0.01", "burn:Adam lr=0.01", {"problem": name})
-    json.dumps(report.as_json(found), allow_nan=False)
+    json.dumps(machine.as_json(found), allow_nan=False)
     assert report.markdown(found, "zh")
 
 

@@ -70,7 +70,7 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Explain, and print it."""
     from pitb.errors import PitbError
-    from pitb.explain import explanation, game, plot, report, sources
+    from pitb.explain import explanation, game, machine, plot, report, sources
 
     if arguments.plot is not None:
         plot.check_path(arguments.plot)
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         plot.plot(found, arguments.plot)
     if arguments.json:
-        print(json.dumps(report.as_json(found), indent=2, ensure_ascii=False, allow_nan=False))
+        print(json.dumps(machine.as_json(found), indent=2, ensure_ascii=False, allow_nan=False))
     else:
         print(report.markdown(found, arguments.language), end="")
     return int(found.differs)

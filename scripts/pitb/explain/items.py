@@ -8,24 +8,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from pitb.breadth import runs
 from pitb.breadth.mutants import choices_read
-from pitb.errors import PitbError
-from pitb.explain.configurations import CLIP_KEYS, FLAGS, Configuration, Member
-from pitb.problems import problem
+from pitb.explain.building import ABSENT, CHOICE, OPTION, Settings, build
+from pitb.explain.configurations import Configuration
+from pitb.explain.members import CLIP_KEYS, FLAGS, Member
 from pitb.reference import lbfgs
 from pitb.reference.descriptions import shared_differences
 from pitb.reference.equations import Equations
 from pitb.reference.optimizers import FUNCTIONS
-from pitb.reference.training import Group, Run
+from pitb.reference.training import Run
 from pitb.registry import Optimizer, Options
 
-Settings = dict[str, Any]
 VALUE, EQUATION, LOOP, OPTIMIZER = "value", "equation", "loop", "optimizer"
 """Kinds of items: a hyper-parameter, a choice of equation, something of the training loop, or an
 optimizer with all that only it has."""
-OPTION, CHOICE = "option:", "choice:"
-ABSENT = "absent"
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,7 @@ class Layout:
         """The run of A's configuration with some of the items as B has them."""
         chosen = sorted(broken)
         name = "+".join(self.items[i].name for i in chosen) or "none"
-        return build(self.mixed(chosen), self, name)
+        return build(self.mixed(chosen), (self.case_a, self.case_b), self.steps, name)
 
 
 def lay_out(
@@ -384,99 +380,6 @@ def _without_unread(layout: Layout) -> Layout:
         layout.case_a,
         layout.case_b,
         layout.steps,
-    )
-
-
-# -- building ----------------------------------------------------------------------------------
-
-
-def build(settings: Settings, layout: Layout, name: str) -> Run:
-    """The run of the reference that settings describe.
-
-    Raises:
-        PitbError: A parameter that is named does not exist.
-    """
-    found = problem(settings["initial"])
-    named = [*found.parameters, *(second for second, _ in found.tied)]
-    rates = tuple(settings.get("rates", ()))
-    first = _group(settings, "", rates)
-    groups = [first]
-    for index in range(settings.get("group_count", 0)):
-        groups.append(_group(settings, f"groups[{index}].", rates))
-    groups += [_group_of(member) for member in settings.get("groups", ())]
-    for parameter in (*settings["frozen"], *(p for group in groups for p in group.parameters)):
-        if parameter not in named:
-            raise PitbError(
-                f"{parameter!r} is no parameter of {found.name}; it has {', '.join(named)}"
-            )
-    cases = (replace(side.case(), problem=found.name) for side in (layout.case_a, layout.case_b))
-    narrow = any(map(runs.is_narrow, cases))
-    return Run(
-        name=name,
-        problem=settings["initial"],
-        groups=tuple(groups),
-        steps=layout.steps,
-        dtype=settings["dtype"] if narrow else "float64",
-        frozen=tuple(settings["frozen"]),
-        clip=_clip_of(settings, "clip"),
-        rates=rates,
-        accumulate=settings["accumulate"],
-        resume_step=min(settings["resume_step"], layout.steps),
-        states=False,
-        library_dtype=settings["dtype"],
-    )
-
-
-def _clip_of(settings: Settings, key: str) -> Options | None:
-    """A clip from its setting, or from one for each of its fields."""
-    if key in settings:
-        whole: Options | None = settings[key]
-        return whole
-    start = f"{key}."
-    return {k.removeprefix(start): v for k, v in settings.items() if k.startswith(start)}
-
-
-def _group(settings: Settings, prefix: str, rates: tuple[float, ...]) -> Group:
-    options: Options = {}
-    for key, value in settings.items():
-        if key.startswith(prefix + OPTION) and value is not ABSENT:
-            name, _, index = key.removeprefix(prefix + OPTION).partition("[")
-            if index:
-                listed = options.setdefault(name, [])
-                listed.append(value)
-            else:
-                options[name] = value
-    equations = Equations()
-    for key, value in settings.items():
-        if key.startswith(prefix + CHOICE):
-            equations = equations.with_value(key.removeprefix(prefix + CHOICE), value)
-    lr = settings.get(f"{prefix}lr", rates[0] if rates else 0.0)
-    if "max_lr_snapshot" in options:
-        options["max_lr_snapshot"] = options["max_lr_snapshot"] or max(rates, default=lr)
-    optimizer = settings[f"{prefix}entry"]
-    if optimizer == "LBFGS":
-        options = {key: value for key, value in options.items() if key != "lr"}
-    return Group(
-        optimizer,
-        options,
-        equations,
-        lr=lr,
-        parameters=settings.get(f"{prefix}parameters", ()),
-        clip=_clip_of(settings, f"{prefix}own_clip"),
-    )
-
-
-def _group_of(member: Member) -> Group:
-    options = dict(member.options)
-    if "max_lr_snapshot" in options:
-        options["max_lr_snapshot"] = options["max_lr_snapshot"] or member.lr
-    return Group(
-        member.entry.pytorch,
-        options,
-        member.equations,
-        lr=member.lr,
-        parameters=member.parameters,
-        clip=member.clip,
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from pitb import config, strict_yaml, trace
 from pitb.errors import PitbError, nearest
-from pitb.explain.configurations import KEYS, SIDES, Configuration, Spec, configuration
+from pitb.explain.configurations import KEYS, SIDES, Configuration, configuration
+from pitb.explain.members import Spec
 from pitb.files import read_json
 from pitb.results import trace_path
 from pitb.trace import Trace
