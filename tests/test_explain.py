@@ -152,6 +152,15 @@ DIFFERENCES = [
     ),
     # A group of burn's clips for itself.
     (BURN_GROUP, BURN_GROUP.replace("Norm: 0.1", "Norm: 0.2"), ["groups[0].clip.max_norm"]),
+    # The loop clips every group, an optimizer its own parameters alone: not the same clip.
+    (
+        f"{GROUPED} clip={{scope: per-parameter, max_norm: 0.1}}",
+        f"{BURN_GROUP} gradient_clipping={{Norm: 0.1}}",
+        [
+            *("clip", "float32", "own_clip_denominator", "own_clip_limit", "norm_precision"),
+            "groups[0].clip",
+        ],
+    ),
     (SGD, f"{SGD} accumulate=2", ["accumulate"]),
     (SGD, f"{SGD} frozen=[fc1.bias]", ["frozen"]),
     (SGD, f"{SGD} rates=[{', '.join(['0.1'] * 9)}, 0.05]", ["rate schedule"]),
@@ -486,6 +495,16 @@ def test_traces_of_a_model_that_is_not_known_are_replayed():
     text = report.markdown(found)
     assert "The model is none that pitb can train" in text
     assert "The problem has no loss." in text
+
+
+def test_unknown_models_that_start_apart_have_an_initial_state_to_try():
+    with problems.added(moved("conv", 0.25, "fc.bias")):
+        b = source_of(SGD, "pytorch/y", own="mine", problem="conv, moved", dtype="float64")
+    a = source_of(SGD, "pytorch/x", own="mine", problem="conv", dtype="float64")
+    found = explained(a, b)
+    assert names(found.layout) == ["initial state"]
+    # The same gradients from another start: the difference stays what it was.
+    np.testing.assert_allclose(found.factorial.total[:, 0], 0.25)
 
 
 def test_one_trace_of_an_unknown_model_is_enough():

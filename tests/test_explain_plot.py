@@ -66,6 +66,8 @@ def test_zeros_stand_at_the_foot_of_the_axis_and_are_named(found):
         line for line in axes.get_lines() if line.get_marker() == "v" and len(line.get_xdata())
     ]
     (zero,) = [line for line in drawn if list(line.get_xdata()) == [3]]
+    curve = next(line for line in axes.get_lines() if line.get_label().startswith("parameters"))
+    assert np.isnan(curve.get_ydata()).tolist() == [step == 3 for step in range(1, 13)]
     low, _ = axes.get_ylim()
     assert low < zero.get_ydata()[0] <= found.factorial.floor_every_step[3, 0]
     # Where nothing is 0, nothing says so.
