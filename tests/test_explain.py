@@ -461,6 +461,21 @@ def test_a_trace_that_does_otherwise_is_not_explained_by_its_configuration():
     assert "pitb diagnose" in text
 
 
+def test_what_traces_say_beyond_what_can_be_tried_is_listed():
+    first = {"threads": 1, "versions": {"torch": "2.15.0", "python": "3.11"}}
+    second = {"threads": 4, "versions": {"torch": "2.15.0", "python": "3.12"}}
+    a = source_of(SGD, "pytorch/x", metadata=first)
+    b = source_of(SGD, "pytorch/y", metadata=second)
+    found = explained(a, b)
+    assert names_of(found.layout.untried) == ["threads", "version of python"]
+    assert "Not tried: `threads` (1 / 4), `version of python` (3.11 / 3.12)." in report.markdown(
+        found
+    )
+    # Two libraries have versions of their own.
+    other = source_of("burn:Sgd lr=0.1", "burn/x", metadata={"versions": {"python": "3.13"}})
+    assert explained(a, other).layout.untried == ()
+
+
 def test_nothing_is_explained_where_the_traces_differ_by_roundings_alone():
     a = source_of(SGD, "pytorch/x", dtype="float64")
     moved_trace = recorded(SGD, "pytorch/y", dtype="float64")

@@ -13,9 +13,9 @@ from pitb.explain import game
 from pitb.explain.configurations import STEPS, Configuration
 from pitb.explain.divergence import Divergence, divergence
 from pitb.explain.factorial import Factorial, factorial, tensors
-from pitb.explain.items import EQUATION, LOOP, Layout, lay_out
+from pitb.explain.items import EQUATION, LOOP, VALUE, Item, Layout, lay_out
 from pitb.explain.recorded import Recorded, known_problem, recorded, start_of
-from pitb.explain.sources import Source
+from pitb.explain.sources import VERSION, Source
 from pitb.problems import Problem, added, names, problem
 from pitb.registry import plain
 from pitb.trace import Trace
@@ -109,6 +109,8 @@ def explain(
     with added(*start.problems):
         _check(sides, start.names)
         layout = lay_out(a, b, start.names, given.get("steps"))
+        rest = _rest(source_a, source_b) if all(traces) else ()
+        layout = replace(layout, untried=(*layout.untried, *rest))
         for step in at:
             if not 1 <= step <= layout.steps:
                 raise PitbError(f"step {step} is not one of 1 to {layout.steps}")
@@ -136,6 +138,24 @@ def explain(
 
 def _both(a: Source, b: Source) -> tuple[tuple[Source, Source], tuple[Source, Source]]:
     return (a, b), (b, a)
+
+
+def _rest(a: Source, b: Source) -> tuple[Item, ...]:
+    """What else the traces say differently: no description says what it does, so it is not tried.
+
+    What one library alone speaks of is no difference between two, and neither are versions.
+    """
+    if a.spec["side"] == b.spec["side"]:
+        names = a.rest.keys() | b.rest.keys()
+    else:
+        names = {name for name in a.rest.keys() & b.rest.keys() if not name.startswith(VERSION)}
+    return tuple(
+        Item(
+            name, VALUE, a.rest.get(name), b.rest.get(name), (), "no description says what it does"
+        )
+        for name in sorted(names)
+        if a.rest.get(name) != b.rest.get(name)
+    )
 
 
 def _configured(mine: Source, other: Source, given: dict[str, Any]) -> Configuration:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ SCHEMA = "schema.json"
 _RUN = re.compile(r"(pytorch|burn)/[a-z0-9]+(-[a-z0-9]+)*")
 _INLINE = re.compile(r"([A-Za-z]+):([A-Za-z]\w*)(?=\s|$)")
 _PAIR = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
+VERSION = "version of "
+KEPT = ("id", "observe", "save", "resume", "sources", "definition")
+"""What a configuration says of how a run is kept, not of what it trains."""
 _LOOP_KEYS = tuple(key for key in KEYS if key not in ("side", "optimizer", "options"))
 
 
@@ -32,6 +35,8 @@ class Source:
     where: str
     """What a message about it begins with."""
     trace: Trace | None = None
+    rest: Mapping[str, Any] = field(default_factory=dict)
+    """What a trace's configuration says beyond `KEYS`, and what it was trained with."""
 
     def configured(self, overrides: Mapping[str, Any]) -> Configuration:
         """Its configuration, with what the command line sets.
@@ -108,8 +113,11 @@ def of_trace(found: Trace) -> Source:
         if spec.get("lr") is None:
             spec["lr"] = rates[0]
     spec.pop("scheduler", None)
-    label = found.run
-    return Source(label, spec, where, found)
+    rest = {k: v for k, v in found.configuration.items() if k not in (*KEYS, *KEPT)}
+    versions = found.metadata.get("versions") or {}
+    rest |= {f"{VERSION}{name}": version for name, version in versions.items()}
+    rest |= {k: found.metadata[k] for k in ("threads", "device") if k in found.metadata}
+    return Source(found.run, spec, where, found, rest)
 
 
 def _configured(text: str, configs: Sequence[Path], results: Path) -> Source:
@@ -130,7 +138,7 @@ def _configured(text: str, configs: Sequence[Path], results: Path) -> Source:
     recorded = of_trace(trace.read(path))
     if not _same_run(source.configured({}), recorded.configured({})):
         return source  # which was trained of another configuration
-    return Source(source.label, source.spec, source.where, recorded.trace)
+    return Source(source.label, source.spec, source.where, recorded.trace, recorded.rest)
 
 
 def _same_run(a: Configuration, b: Configuration) -> bool:
