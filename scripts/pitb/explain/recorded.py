@@ -17,6 +17,8 @@ from pitb.reference.training import Run
 from pitb.trace import Entry, Key, Trace
 
 Array = NDArray[np.float64]
+WELL = 0.9
+"""The part of a recorded difference that shows it to be no chance, however small it is."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,9 @@ class Recorded:
     recorded difference that the reference's own lacks; NaN where it cannot be said. Shape (steps
     reported, 2)."""
     rounded: NDArray[np.bool_]
-    """Where the recorded difference is within what the laws give to the roundings of both runs, so
-    that there is nothing to explain; of the same shape."""
+    """Where the recorded difference is within the floor, or within what the laws give to the
+    roundings of both runs and not the reference's as well, so that there is nothing to explain; of
+    the same shape."""
     follows: tuple[Follows, ...]
 
 
@@ -113,9 +116,11 @@ def recorded(
             row = steps.index(step)
             allowed = sum(item.tolerances[step] for item in followed)
             small = float(whole.values[step, measure]) <= float(floor[step, measure])
-            rounded[row, column] = worst.relative <= allowed or small
+            part = math.nan if small else _explained(traces, references, step, quantity)
+            # A law is generous: what the reference has, too, is no rounding.
+            rounded[row, column] = small or (worst.relative <= allowed and not part >= WELL)
             if not rounded[row, column]:
-                explained[row, column] = _explained(traces, references, step, quantity)
+                explained[row, column] = part
     return Recorded(steps, whole, explained, rounded, followed)
 
 
