@@ -20,7 +20,7 @@ from pitb.errors import PitbError
 from pitb.pages import PAGES
 from pitb.labels import SHEETS
 from pitb.registry import optimizers
-from pitb.results import comparison_path
+from pitb.results import EXPLAINED, comparison_path, explanation_path
 
 TARGET = ROOT / "target"
 PROGRAMS = ("train-step", "optdef", "clip", "moves", "discard")
@@ -183,6 +183,11 @@ RUN_FILES = results(
     ]
 )
 COMPARISONS = results(comparison_path(pair.a, pair.b) for pair in CONFIG.pairs)
+EXPLANATIONS = results(
+    explanation_path(pair.a, pair.b, suffix)
+    for pair in CONFIG.explained()
+    for suffix in EXPLAINED
+)
 PREFLIGHTS = [f"results/evidence/preflight/{name}.json" for name in PAIR_BATCHES]
 PUBLISHED = [ROOT / f"config/published/{page}.csv" for page in CONFIG.pages]
 TABLE_FILES = {

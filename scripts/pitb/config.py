@@ -48,6 +48,8 @@ class Pair:
     quantities: tuple[str, ...]
     tolerance: float
     initial_state_may_differ: str | None
+    explain: bool = False
+    """Whether ``make explain`` is to say which difference costs what."""
 
     @property
     def name(self) -> str:
@@ -74,6 +76,10 @@ class Config:
     def pair_batches(self) -> dict[int, list[Pair]]:
         """The comparisons by batch."""
         return _assign(self.pairs, [pair.name for pair in self.pairs], self.batch_size)
+
+    def explained(self) -> list[Pair]:
+        """The comparisons that are to be explained."""
+        return [pair for pair in self.pairs if pair.explain]
 
     def programs(self, side: str) -> list[str]:
         """The programs that some run of ``side`` needs, sorted."""
@@ -205,6 +211,7 @@ def _resolve(value: dict[str, Any], where: Any) -> Config:
             tuple(item["quantities"]),
             float(item.get("tolerance", value["tolerance"])),
             item.get("initial_state_may_differ"),
+            item.get("explain", False),
         )
         if any(other.name == pair.name for other in pairs):
             raise PitbError(

@@ -6,7 +6,8 @@ burn stores transposed.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -319,3 +320,23 @@ _BUILDERS: dict[str, Callable[[str], Problem]] = {
     "nan": _prescribed("a NaN in each gradient of step 4", bad=math.nan),
     "inf": _prescribed("an infinity in each gradient of step 4", bad=math.inf),
 }
+
+
+@contextmanager
+def added(*found: Problem) -> Iterator[None]:
+    """While it lasts, `problem` knows these by their names, too.
+
+    Raises:
+        PitbError: There is one of that name.
+    """
+    taken = [item.name for item in found if item.name in _BUILDERS]
+    if taken:
+        raise PitbError(f"there is a problem {taken[0]!r} already")
+    mine = {item.name: item for item in found}
+    _BUILDERS.update(dict.fromkeys(mine, mine.__getitem__))
+    try:
+        yield
+    finally:
+        for name in mine:
+            del _BUILDERS[name]
+        _build.cache_clear()

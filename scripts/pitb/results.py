@@ -24,3 +24,12 @@ def evidence_path(name: str) -> str:
 def step_json_path(run: str) -> str:
     """Of the JSON of a train-step run."""
     return evidence_path(f"train-step/{run}")
+
+
+EXPLAINED = (".md", ".zh.md", ".json", ".svg")
+"""What an explanation is written as."""
+
+
+def explanation_path(a: str, b: str, suffix: str) -> str:
+    """Of an explanation of two runs, with one of the suffixes of `EXPLAINED`."""
+    return f"explain/{pair_name(a, b)}{suffix}"

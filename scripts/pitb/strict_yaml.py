@@ -51,10 +51,19 @@ def load(path: Path) -> Document:
         PitbError: It cannot be read, is not YAML, repeats a key, uses anchors or tags, or holds
             a scalar that could mean two things.
     """
+    return parse(read_text(path), path)
+
+
+def parse(text: str, path: Path | None = None) -> Document:
+    """The value of YAML that stands in ``path``, or in what its caller calls so.
+
+    Raises:
+        PitbError: As `load` does.
+    """
     document = Document(None, {}, path)
     parser = YAML(typ="safe", pure=True)
     try:
-        node = parser.compose(read_text(path))
+        node = parser.compose(text)
         document.value = _construct(node, (), document) if node is not None else None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

@@ -1,0 +1,1 @@
+"""Which difference between two trainings costs what: the package of ``pitb explain``."""
