@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pitb.breadth import laws
-from pitb.breadth.judge import Pair, response
+from pitb.breadth.judge import Pair, of_kind, response
 from pitb.errors import PitbError
 from pitb.explain.configurations import Configuration
 from pitb.explain.factorial import Distance, distance
@@ -154,8 +154,9 @@ def follows(side: Configuration, run: Run, found: Trace, reference: Trace) -> Fo
     """Whether a run of the reference follows a trace, at every step, by the law of its kind."""
     case = replace(side.case(), problem=run.problem, steps=run.steps)
     limit = laws.law(case, f"{side.side}--reference")
-    responses = response(replace(run, states=False), reference, limit) if limit.nudge else []
-    tolerances = tuple(limit.tolerance(step, responses) for step in range(run.steps + 1))
+    responses = response(replace(run, states=False), reference, limit) if limit.nudge else {}
+    moved = of_kind(responses, "param")
+    tolerances = tuple(limit.tolerance(step, moved) for step in range(run.steps + 1))
     if (found.error is None) != (reference.error is None):
         reason = found.error or reference.error or ""
         return Follows(side.label, limit.name, None, reason=reason, tolerances=tolerances)
