@@ -55,6 +55,7 @@ libraries: setup ## Record both libraries' calls and defaults, after a change of
 	@$(SNAKEMAKE) results/evidence/defaults/burn.json
 	$(BIN)/python scripts/record_libraries.py --burn results/evidence/defaults/burn.json \
 		--lock Cargo.lock --out scripts/pitb/libraries.json
+	$(BIN)/python scripts/record_declared.py --root . --out scripts/pitb/declared.json
 
 bench: all ## Measure the pipeline against the plainest way to do the same
 	$(BIN)/python bench/run.py
