@@ -30,7 +30,10 @@ class Expression:
 
 @dataclass(frozen=True)
 class Style:
-    """How configurations are written."""
+    """How configurations are written.
+
+    A part that is on by default has the defaults that the field gives it, not its own.
+    """
 
     defaults: Configurations
     """burn's defaults: by configuration ``fields``, as ``optdef --defaults`` prints them."""
@@ -119,7 +122,10 @@ def _setter(name: str, item: Field, options: Options, style: Style) -> Iterator[
         else:
             yield f".with_{item.name}({value(item.type, given, style)})"
         return
-    written = value(item.type, whole, style)
+    inner = style
+    if isinstance(default, dict):
+        inner = Style({**style.defaults, item.inner: {"fields": default}}, everything=True)
+    written = value(item.type, whole, inner)
     comment = "" if same else f" // burn's default: {shown(item.type, default, style)}"
     yield f".with_{item.name}({written}){comment}"
 
@@ -188,7 +194,10 @@ def _broken(text: str) -> str:
     """An argument of several lines stands on lines of its own."""
     if "\n" not in text or text.startswith("\n"):
         return text
-    return f"\n{textwrap.indent(text, INDENT)},\n"
+    code, mark, comment = text.rpartition("\n")[2].partition(" // ")
+    last = f"{code},{mark}{comment}"
+    body = f"{text.rpartition(chr(10))[0]}\n{last}"
+    return f"\n{textwrap.indent(body, INDENT)}\n"
 
 
 def _variant(kind: str, given: Any, style: Style) -> str:
@@ -255,3 +264,38 @@ def scheduler(config: Mapping[str, Any], defaults: Configurations) -> str:
     if held is not None and held[0] in declared.structs():
         return value(held[0], given, style)
     return value("LrSchedulerConfig", dict(config), style)
+
+
+def folded(code: str, indent: int = 0, width: int = 100) -> str:
+    """An expression on one line; where that is too long, its arguments have lines of their own."""
+    if indent + len(code) <= width or not code.endswith((")", "]")):
+        return code
+    start = _opening(code)
+    if start is None:
+        return code
+    inner = indent + len(INDENT)
+    parts = [folded(part, inner, width - 1) for part in _arguments(code[start + 1 : -1])]
+    pad = " " * inner
+    lines = "".join(f"{pad}{part},\n" for part in parts)
+    return f"{code[: start + 1]}\n{lines}{' ' * indent}{code[-1]}"
+
+
+def _opening(code: str) -> int | None:
+    """Where the bracket opens that closes at the end."""
+    depth = 0
+    for i in range(len(code) - 1, -1, -1):
+        depth += (code[i] in ")]}") - (code[i] in "([{")
+        if depth == 0:
+            return i
+    return None
+
+
+def _arguments(code: str) -> list[str]:
+    """The arguments between brackets."""
+    parts, depth, start = [], 0, 0
+    for i, character in enumerate(code):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append(code[start:i].strip())
+            start = i + 1
+    return [part for part in (*parts, code[start:].strip()) if part]
