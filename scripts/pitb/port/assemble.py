@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,8 @@ class Unit:
     ported: Ported | None
     schedules: list[Config] = field(default_factory=list)
     """burn's schedule of each group; empty where rates are constant."""
+    node: Config = field(default_factory=dict)
+    """PyTorch's scheduler, as `schedules.translate` takes it."""
     schedule_calls: list[Call] = field(default_factory=list)
     stepped: str = UPDATE
     """Whether the schedule advances with every update or every epoch."""
@@ -76,18 +78,24 @@ class Port:
         return 1 if self.all_lost else 0
 
 
-def assemble(source: Source, dtype: str = "float32", steps: int | None = None) -> Port:
+def assemble(
+    source: Source,
+    dtype: str = "float32",
+    steps: int | None = None,
+    known: Mapping[str, Any] | None = None,
+) -> Port:
     """The units of a source.
 
     Args:
         source: As it was read.
         dtype: Of the parameters, ``float32`` or ``float64``.
         steps: How many updates there are, which schedules without an end need.
+        known: Values of expressions that depend on the run, ``{"args.lr": 3e-4}``.
 
     Raises:
         PitbError: A call is one that PyTorch would refuse, or there is none.
     """
-    evaluator = Evaluator(source)
+    evaluator = Evaluator(source, known)
     found = calls.find(source)
     port = Port(source, [])
     for call in found:
@@ -212,6 +220,7 @@ def _schedule(
         unit.schedules = []
         unit.lost.append(f"{call.where}: {node['class']}: {refusal}")
         return
+    unit.node = node
     unit.schedule_calls = [item[0] for item in items]
     if unit.stepped == EPOCH:
         unit.notes.append(

@@ -1,6 +1,7 @@
 """The calls of the libraries that a source holds, and their arguments by name."""
 
 import ast
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,8 +105,8 @@ def _almost(source: Source) -> str:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call):
             name = source.code(node.func).rpartition(".")[2]
-            near = nearest(name, known)
-            return f"; is {source.code(node.func)} meant to be {near}, and where is it imported?"
+            for near in difflib.get_close_matches(name, known, n=1, cutoff=0.75):
+                return f"; is {name} in line {node.lineno} meant to be {near}, imported from torch?"
     return ""
 
 

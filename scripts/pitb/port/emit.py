@@ -34,7 +34,8 @@ def rust_of(port: Port) -> str:
     ]
     lines = [f"// {text}" for text in head] + comments(port.lost, "not carried over")
     if len(port.units) == 1:
-        return "\n".join([*lines, *_about(port.units[0]), "", unit_code(port.units[0])])
+        code = "\n".join([*lines, *_about(port.units[0]), "", unit_code(port.units[0])])
+        return code.rstrip("\n") + "\n"
     for unit in port.units:
         body = "\n".join([*_about(unit), "", unit_code(unit)]).strip("\n")
         lines += ["", f"/// {_what(unit)}", f"pub mod {unit.name} {{"]
@@ -66,12 +67,12 @@ def _what(unit: Unit) -> str:
 def unit_code(unit: Unit) -> str:
     """The Rust of one unit, with its ``use`` lines."""
     items: list[str] = []
-    if unit.ported is not None and not _scheduled(unit):
+    if unit.ported is not None and not scheduled(unit):
         items += _rate(unit)
     if unit.ported is not None:
         items += _groups(unit.ported)
         items.append(_optimizer(unit, unit.ported))
-    if _scheduled(unit):
+    if scheduled(unit):
         items.append(_schedule(unit))
     if unit.ported is not None:
         items.append(_update(unit, unit.ported))
@@ -104,7 +105,7 @@ def _uses(code: str) -> list[str]:
     return sorted(found, key=str.swapcase)
 
 
-def _scheduled(unit: Unit) -> bool:
+def scheduled(unit: Unit) -> bool:
     """Whether the rates come from a schedule: of the source, or because groups have their own."""
     return bool(unit.schedules) or _rates_differ(unit.ported)
 
@@ -319,7 +320,7 @@ def _update(unit: Unit, ported: Ported) -> str:
     lbfgs = ported.entry.burn == "LBFGS"
     takes = ["model: M", f"optimizer: &mut {'LBFGS' if lbfgs else 'ModuleOptimizer'}"]
     own: list[Parameter] = []
-    if not _scheduled(unit):
+    if not scheduled(unit):
         rate = "LEARNING_RATE"
         if isinstance(ported.lr, Placeholder):
             rate = ported.lr.name

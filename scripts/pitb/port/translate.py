@@ -277,7 +277,7 @@ def _to_burn(found: Ported, group: Group, dtype: str) -> Options:
         value = _derived(found, group, name, value, dtype)
         lost = _lost(entry, {**neutral, name: value}, name, value)
         if lost:
-            said = f"{where}{name}={_shown(group.options[name])}: {lost}"
+            said = f"{found.call.where}: {where}{name}={_shown(group.options[name])}: {lost}"
             if said not in found.lost:
                 found.lost.append(said)
         else:

@@ -115,7 +115,7 @@ class Evaluator:
     """Computes the values of a source's expressions."""
 
     def __init__(self, source: Source, names: Mapping[str, Any] | None = None) -> None:
-        """Of ``source``; ``names`` are known to have these values."""
+        """Of ``source``; ``names`` are expressions that are known to have these values."""
         self.source = source
         self.names = names or {}
         self._depth = 0
@@ -150,6 +150,8 @@ class Evaluator:
     def _known(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Constant):
             return node.value
+        if self.names and (given := self.source.code(node)) in self.names:
+            return self.names[given]
         if isinstance(node, (ast.Tuple, ast.List)):
             return [item for element in node.elts for item in self._element(element)]
         if isinstance(node, ast.Dict):
@@ -200,8 +202,6 @@ class Evaluator:
         return found
 
     def _named(self, node: ast.Name | ast.Attribute) -> Any:
-        if isinstance(node, ast.Name) and node.id in self.names:
-            return self.names[node.id]
         full = self.source.qualified(node)
         if full in _CONSTANTS:
             return _CONSTANTS[full]
