@@ -101,12 +101,14 @@ def find(source: Source) -> list[Call]:
 def _almost(source: Source) -> str:
     """What a call was most likely meant to be, where there is no other."""
     recorded = libraries.recorded()
-    known = [*recorded["pytorch"], *recorded["schedulers"], *recorded["clips"]]
+    names = (*recorded["pytorch"], *recorded["schedulers"], *recorded["clips"])
+    known = {name.lower(): name for name in names}
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call):
             name = source.code(node.func).rpartition(".")[2]
-            for near in difflib.get_close_matches(name, known, n=1, cutoff=0.75):
-                return f"; is {name} in line {node.lineno} meant to be {near}, imported from torch?"
+            for near in difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.75):
+                meant = f"{known[near]}, imported from torch"
+                return f"; is {name} in line {node.lineno} meant to be {meant}?"
     return ""
 
 

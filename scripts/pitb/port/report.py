@@ -1,6 +1,6 @@
 """A port as JSON."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pitb import declared, libraries
 from pitb.port import emit, reverse
@@ -8,8 +8,10 @@ from pitb.port.assemble import Port, Unit, burn_clipping
 from pitb.port.reverse import Reversed
 from pitb.port.translate import Group
 from pitb.port.values import Placeholder
-from pitb.port.verify import Verdict
 from pitb.rust import Expression
+
+if TYPE_CHECKING:
+    from pitb.port.verify import Verdict
 
 
 def plain(value: Any) -> Any:
@@ -27,7 +29,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def port_json(port: Port, verdicts: dict[str, Verdict] | None = None) -> dict[str, Any]:
+def port_json(port: Port, verdicts: "dict[str, Verdict] | None" = None) -> dict[str, Any]:
     """Everything that a port says."""
     versions = libraries.recorded()["versions"]
     found: dict[str, Any] = {

@@ -184,10 +184,10 @@ def _typed(call: Call, name: str, value: Any, default: Any, at: str) -> Any:
         if isinstance(value, bool) or value in (0, 1):
             return bool(value)
         raise wrong("True or False")
-    if is_number(default):
-        if not is_number(value):
-            raise wrong("a number")
-        return value
+    neutral = by_pytorch_name(call.name).neutral
+    off = value is None and name in neutral and neutral[name] is None
+    if is_number(default) and not is_number(value) and not off:
+        raise wrong("a number")
     return value
 
 
