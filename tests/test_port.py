@@ -513,7 +513,8 @@ def number(name, optimizer):
         return st.integers(1, 90)
     if name == "beta2_decay":
         return small.map(lambda x: -x)
-    return small.map(lambda x: x + 1) if name == "d" else small
+    # Of few digits, so that f32 has the same shortest decimal.
+    return small.map(lambda x: float(f"{x + 1:.4g}")) if name == "d" else small
 
 
 @st.composite
@@ -555,13 +556,8 @@ def test_what_is_written_is_what_was_asked_for(made):
             wanted = {**default, **wanted}
         if field.inner == "MomentumConfig" and isinstance(wanted, dict):
             wanted = {**libraries.burn_fields("MomentumConfig"), **wanted}
-        assert rust.same_value(field.type, found, _plain(field.type, wanted)), field.name
+        assert rust.same_value(field.type, found, wanted), field.name
     assert float(re.search(r"LEARNING_RATE: f64 = (.*);", emit.unit_code(unit))[1]) == lr
-
-
-def _plain(kind, value):
-    """An enum's ``None`` is a word, an Option's is none."""
-    return value
 
 
 @settings(max_examples=150, deadline=None)

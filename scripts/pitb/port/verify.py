@@ -28,7 +28,7 @@ from pitb.port.assemble import EPOCH, Port, Unit, burn_clipping
 from pitb.port.schedules import Config
 from pitb.port.values import Placeholder
 from pitb.problems import problem
-from pitb.registry import Optimizer, by_pytorch_name, plain
+from pitb.registry import Optimizer, plain
 
 PACKAGE = "ported"
 CRATE = "pitb-port"
@@ -103,7 +103,7 @@ def cases_of(tried: Tried, problems: Sequence[str], dtypes: Sequence[str]) -> It
     """The runs of a port."""
     unit = tried.of(dtypes[0])
     assert unit.ported is not None
-    entry = by_pytorch_name(unit.ported.call.name)
+    entry = unit.ported.entry
     group = unit.ported.groups[0]
     options = {k: plain(v) for k, v in group.options.items() if k in _settable(entry)}
     for name in problems:
@@ -153,11 +153,9 @@ def _split(unit: Unit, name: str) -> tuple[dict[str, Any], ...] | None:
     return tuple(
         {
             "parameters": [key for key in problem(name).parameters if _within(key, part)],
-            "optimizer": unit.ported.call.name,
+            "optimizer": unit.ported.entry.pytorch,
             "options": {
-                k: plain(v)
-                for k, v in group.options.items()
-                if k in _settable(by_pytorch_name(unit.ported.call.name))
+                k: plain(v) for k, v in group.options.items() if k in _settable(unit.ported.entry)
             },
             "lr": float(group.lr),
         }
@@ -257,7 +255,10 @@ impl Ported for Generated {{
     fn train<M: Module>(&self, module: &str, training: Training<M>) -> anyhow::Result<()> {{
         match module {{
 {arms}
-            _ => anyhow::bail!("there is no module {{module}}"),
+            _ => {{
+                drop(training);
+                anyhow::bail!("there is no module {{module}}")
+            }}
         }}
     }}
 }}
@@ -271,11 +272,19 @@ fn main() -> ExitCode {{
     write_text(folder / "Cargo.lock", (root / "Cargo.lock").read_text(encoding="utf-8"))
 
 
+def program_name(folder: Path) -> str:
+    """Of the package and the program of a crate. cargo takes two packages of one name in one
+    folder of programs for the same.
+    """
+    parts = (*folder.absolute().parts[-2:], PACKAGE)
+    return re.sub(r"[^A-Za-z0-9_-]", "_", "-".join(parts))
+
+
 def _manifest(folder: Path, root: Path) -> str:
-    name = reproductions.program_name(folder, PACKAGE)
+    name = program_name(folder)
     text = reproductions.manifest(folder, root, [])
-    text = text.replace(f'name = "{reproductions.PACKAGE}"', f'name = "{PACKAGE}"')
-    text = text.replace(f"package.{reproductions.PACKAGE}]", f"package.{PACKAGE}]")
+    text = text.replace(f'name = "{reproductions.PACKAGE}"', f'name = "{name}"')
+    text = text.replace(f"package.{reproductions.PACKAGE}]", f"package.{name}]")
     path = json.dumps(str((root / "crates" / CRATE).resolve()))
     text = text.replace("[dependencies]\n", f"[dependencies]\n{CRATE} = {{ path = {path} }}\n")
     # Quick to build: what they train is small.
@@ -308,7 +317,7 @@ def build(folder: Path, target: Path) -> Path:
     again = [name for name in compiled if name.startswith("burn")]
     if again:
         print(f"note: burn was built again ({', '.join(again)}); the features differ")
-    return target / "release" / reproductions.program_name(folder, PACKAGE)
+    return target / "release" / program_name(folder)
 
 
 # Training and judging
@@ -378,6 +387,10 @@ def _plan(runs: Mapping[str, tuple[Tried, Case, str]]) -> dict[str, Any]:
         if IMPOSSIBLE in entry["burn"]:
             # The list of names cannot say it, the generated code does.
             entry["burn"] = {"id": f"burn/{name}"}
+        if unit.ported is not None and unit.ported.call.name != case.optimizer:
+            # Adam with decoupled decay, which is AdamW: PyTorch trains what is asked for.
+            options = {**entry["pytorch"]["options"], "decoupled_weight_decay": True}
+            entry["pytorch"] |= {"optimizer": unit.ported.call.name, "options": options}
         if unit.schedules:
             _schedule(entry, unit, case)
     return made
