@@ -21,9 +21,22 @@ def test_what_it_does_not_depend_on_is_left_out(root):
     assert "pitb/labels.py" not in names(root, "train_pytorch.py")
 
 
+def command(root):
+    """What the pitb command needs, whose modules are imported by their names."""
+    folder = root / "scripts"
+    found, waiting = set(), [folder / "pitb/__main__.py", *folder.glob("pitb/cli/*.py")]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += imports._mentioned(path, folder) if path.suffix == ".py" else []
+    return {path.relative_to(folder).as_posix() for path in found}
+
+
 def test_every_module_is_needed_by_some_script(root):
     scripts = [path.name for path in (root / "scripts").glob("*.py")]
     needed = set().union(*(names(root, script) for script in scripts))
+    needed |= command(root)
     modules = {
         path.relative_to(root / "scripts").as_posix() for path in root.glob("scripts/pitb/**/*.py")
     }

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pitb import cli, declared, libraries, rust
 from pitb.errors import PitbError
 from pitb.lint import sources
+from pitb.lint import values as rust_values
 from pitb.port import emit, reverse
 from pitb.port.assemble import assemble
 from pitb.port.schedules import NotCarriedOver, translate
@@ -549,7 +550,7 @@ def test_what_is_written_is_what_was_asked_for(made):
     (site,) = [s for s in read.sites if s.configuration == entry.burn_config]
     burn = unit.ported.groups[0].burn
     for field in declared.structs()[entry.burn_config]:
-        found = sources.value(site.fields[field.name])
+        found = rust_values.value(site.fields[field.name])
         default = libraries.burn_fields(entry.burn_config)[field.name]
         wanted = burn.get(field.name, default)
         if isinstance(default, dict) and isinstance(wanted, dict):
@@ -679,8 +680,37 @@ def test_pretty_debug_and_f32():
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("AdamConfig::new()", {"eps": 1e-5, "weight_decay": 0}),
+        ("AdamConfig::new().with_epsilon(1e-8)", {"eps": 1e-8}),
+        ("burn::optim::AdamConfig::new().with_beta_2(0.5).init()", {"betas": [0.9, 0.5]}),
+        (
+            "SgdConfig::new().with_momentum(Some(MomentumConfig::new().with_momentum(0.5)))",
+            {"momentum": 0.5, "dampening": 0.1},
+        ),
+        (
+            "fn f() -> X { AdamConfig::new()\n.with_weight_decay(Some(WeightDecayConfig::new(0.1)))"
+            "\n.init() }",
+            {"weight_decay": 0.1},
+        ),
+    ],
+)
+def test_rust_is_read(text, expected):
+    assert reverse.is_burn(text)
+    found = reverse.reverse(text, "burn")
+    assert {key: found.options[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("AdamConfig::new(", "this is not Rust"),
+        ("x::y()", "0 configurations of optimizers"),
+        ("(AdamConfig::new(), AdamConfig::new())", "2 configurations of optimizers"),
+        ("AdamConfig::new().with_epsilon(eps)", "epsilon is a number, and not 'eps'"),
+        ("vec![AdamConfig::new().with_epsilon(1e-8)]", "what epsilon is, a macro hides"),
+        ("AdamConfig::new().with_eps(1e-8)", "no field 'eps'"),
         ("AdamConfig { beta_1: 0.9 }", "AdamConfig lacks the field beta_2"),
         ("AdamConfig { beta_1: 0.9, beta_1: 0.9 }", "the field 'beta_1' is given twice"),
         ("AdmConfig { beta_1: 0.9 }", "nearest: 'AdamConfig'"),

@@ -21,13 +21,14 @@ EXAMPLES = """  pitb port 'torch.optim.AdamW(model.parameters(), lr=3e-4, weight
   pitb port - --json < train.py
   pitb port 'AdamConfig { beta_1: 0.9, beta_2: 0.999, epsilon: 1e-5, amsgrad: false, weight_decay: \
 None, grad_clipping: None }'
+  pitb port 'AdamWConfig::new().with_weight_decay(0.1)' --lr 1e-3
   pitb port --from-burn config.json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument(
-        "what", help="the text of a call, a Python file, burn's Debug or JSON, or - for stdin"
+        "what", help="the text of a call, a Python file, a configuration of burn's, or - for stdin"
     )
     parser.add_argument(
         "--from-burn",

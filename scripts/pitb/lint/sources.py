@@ -7,7 +7,6 @@ a parser sees as mere tokens, are read token by token.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import tree_sitter
 
@@ -219,7 +218,7 @@ class _Finder:
         path, name = (function.child_by_field_name(key) for key in ("path", "name"))
         kind = self._named(text_of(path))
         arguments = node.child_by_field_name("arguments")
-        given = _arguments(arguments)
+        given = arguments_of(arguments)
         if kind == ENUM and text_of(name) in declared.enums()[ENUM]:
             site = self._add(f"{ENUM}::{text_of(name)}", node)
             site.arguments = given
@@ -251,7 +250,7 @@ class _Finder:
                 continue
             if not name.startswith("with_"):
                 return node
-            given = _arguments(call.child_by_field_name("arguments"))
+            given = arguments_of(call.child_by_field_name("arguments"))
             site.fields[name.removeprefix("with_")] = given[0] if given else None
             site.last_line = max(site.last_line, int(call.end_point[0]) + 1)
             self.by_node[call.id] = site
@@ -505,7 +504,8 @@ def _joined(before: str, after: str) -> str:
     return f"{before}::{path}" if before else path
 
 
-def _arguments(node: Node | None) -> list[Node]:
+def arguments_of(node: Node | None) -> list[Node]:
+    """What stands between the brackets of a call."""
     comments = ("line_comment", "block_comment")
     return [c for c in node.named_children if c.type not in comments] if node is not None else []
 
@@ -521,55 +521,3 @@ def _in_test(node: Node) -> bool:
             before = before.prev_named_sibling
         here = here.parent
     return False
-
-
-# Values
-
-
-def value(node: Node | None) -> Any:
-    """A literal of Rust as burn serialises it; the node's text where it is something else."""
-    if node is None:
-        return None
-    text = text_of(node)
-    if node.type in ("float_literal", "integer_literal"):
-        plain = re.sub(r"(_?(f32|f64|usize|u\d+|i\d+))$", "", text).replace("_", "")
-        return int(plain, 0) if re.fullmatch(r"\d+", plain) else float(plain)
-    if node.type == "unary_expression" and text.startswith("-"):
-        found = value(node.named_children[0])
-        return -found if isinstance(found, (int, float)) else text
-    if node.type == "boolean_literal":
-        return text == "true"
-    if node.type == "tuple_expression":
-        return [value(child) for child in node.named_children]
-    if text in ("None", "Option::None"):
-        return None
-    special = {"INFINITY": float("inf"), "NEG_INFINITY": float("-inf"), "NAN": float("nan")}
-    if node.type == "scoped_identifier":
-        last = text.rpartition("::")[2]
-        return special.get(last, last)
-    if node.type == "call_expression":
-        return _value_of_call(node, text)
-    return text
-
-
-def _value_of_call(node: Node, text: str) -> Any:
-    function = node.child_by_field_name("function")
-    given = _arguments(node.child_by_field_name("arguments"))
-    name = text_of(function)
-    if name in ("Some", "Option::Some") and len(given) == 1:
-        return value(given[0])
-    if function is not None and function.type == "field_expression":
-        field_name = text_of(function.child_by_field_name("field"))
-        inner = value(function.child_by_field_name("value"))
-        if field_name.startswith("with_") and isinstance(inner, dict):
-            return {**inner, field_name.removeprefix("with_"): value(given[0] if given else None)}
-        return inner
-    if function is not None and function.type == "scoped_identifier":
-        kind, last = (text_of(function.child_by_field_name(key)) for key in ("path", "name"))
-        kind = kind.rpartition("::")[2]
-        if last == "new" and kind in declared.structs():
-            required = [item.name for item in declared.structs()[kind] if item.required]
-            return {key: value(item) for key, item in zip(required, given, strict=False)}
-        if kind in declared.enums() and len(given) == 1:
-            return {last: value(given[0])}
-    return text

@@ -8,7 +8,8 @@ from typing import Any
 
 from pitb.port import calls, translate
 from pitb.port.calls import ABSENT, CLIP, OPTIMIZER, SCHEDULER, Call
-from pitb.port.schedules import Config, NotCarriedOver, node_of
+from pitb.port.schedulers import node_of
+from pitb.port.schedules import Config, NotCarriedOver
 from pitb.port.schedules import translate as translate_schedule
 from pitb.port.source import Source
 from pitb.port.translate import Clip, Ported, expressions

@@ -1,4 +1,6 @@
-"""burn's configurations as PyTorch's calls: out of their ``Debug`` or their JSON."""
+"""burn's configurations as PyTorch's calls: out of their ``Debug``, their JSON, or the Rust that
+makes them.
+"""
 
 import json
 import re
@@ -10,6 +12,7 @@ import numpy as np
 
 from pitb import declared, libraries
 from pitb.errors import PitbError, nearest
+from pitb.lint import sources, values
 from pitb.port.values import refused
 from pitb.registry import Hyperparameter, Optimizer, optimizers
 
@@ -42,15 +45,17 @@ class Reversed:
 
 
 def is_burn(text: str) -> bool:
-    """Whether a text looks like burn's ``Debug`` or JSON of a configuration, not like Python."""
-    return re.match(r"\s*(\w+Config\s*\{|\{\s*\")", text) is not None
+    """Whether a text looks like a configuration of burn's, not like Python."""
+    shown = re.match(r"\s*(\w+Config\s*\{|\{\s*\")", text) is not None
+    return shown or re.search(r"\b\w+Config\s*::\s*new\s*\(", text) is not None
 
 
 def reverse(text: str, name: str) -> Reversed:
     """The call of PyTorch's that means the same as a configuration of burn's.
 
     Args:
-        text: ``AdamConfig { beta_1: 0.9, ... }`` as burn prints it, or its JSON.
+        text: ``AdamConfig { beta_1: 0.9, ... }`` as burn prints it, its JSON, or Rust,
+            ``AdamConfig::new().with_beta_1(0.9)``, of which the rest is at burn's defaults.
         name: How messages call it.
 
     Raises:
@@ -58,13 +63,13 @@ def reverse(text: str, name: str) -> Reversed:
     """
     configuration, fields = _read(text.strip().removeprefix("\ufeff"), name)
     entry = next(item for item in optimizers() if item.burn_config == configuration)
-    values = _checked(configuration, fields, name, "")
+    stated = _checked(configuration, fields, name, "")
     found = Reversed(configuration, entry, {})
     for item in entry.hyperparameters:
-        _take(found, item, values)
+        _take(found, item, stated)
     found.options |= entry.neutral
     for path in entry.burn_only:
-        _take_own(found, path, values)
+        _take_own(found, path, stated)
     _refuse(found)
     return found
 
@@ -75,12 +80,40 @@ def reverse(text: str, name: str) -> Reversed:
 def _read(text: str, name: str) -> tuple[str, Any]:
     if text.startswith("{"):
         return _read_json(text, name)
+    if "::" in text:
+        return _read_rust(text, name)
     value = _Debug(text, name).whole()
     if not isinstance(value, dict) or "" not in value:
         raise PitbError(f"{name} is no configuration of an optimizer of burn's")
     kind = value.pop("")
     _check_name(kind, name)
     return kind, value
+
+
+def _read_rust(text: str, name: str) -> tuple[str, Any]:
+    known = {item.burn_config for item in optimizers()}
+    try:
+        read = sources.read(text, name)
+    except PitbError:
+        # An expression is no file of Rust, but the body of a function is.
+        read = sources.read(f"fn made() {{ {text}\n}}", name)
+    sites = [site for site in read.sites if site.configuration in known]
+    if len(sites) != 1:
+        raise PitbError(
+            f"{name}: {len(sites)} configurations of optimizers are made in it, and one can be read"
+        )
+    (site,) = sites
+    found = dict(libraries.burn_fields(site.configuration))
+    for field_name, node in site.fields.items():
+        if node is None:
+            raise PitbError(f"{name}, line {site.line}: what {field_name} is, a macro hides")
+        entry = declared.field(site.configuration, field_name)
+        given = values.value(node)
+        if entry is not None and isinstance(given, dict) and entry.inner in declared.structs():
+            own = libraries.recorded()["burn"].get(entry.inner, {}).get("fields", {})
+            given = {**own, **given}
+        found[field_name] = given
+    return site.configuration, found
 
 
 def _check_name(kind: str, name: str) -> None:
@@ -285,9 +318,9 @@ def _typed(kind: str, value: Any, name: str, path: str) -> Any:
 # Saying it in PyTorch's words
 
 
-def _take(found: Reversed, item: Hyperparameter, values: Mapping[str, Any]) -> None:
+def _take(found: Reversed, item: Hyperparameter, stated: Mapping[str, Any]) -> None:
     first, _, rest = item.burn.partition(".")
-    value = values[first]
+    value = stated[first]
     if rest and value is not None:
         value = value[rest]
     if value is None and rest and item.off is None:
@@ -306,10 +339,10 @@ def _take(found: Reversed, item: Hyperparameter, values: Mapping[str, Any]) -> N
     held[int(index[:-1])] = value
 
 
-def _take_own(found: Reversed, path: str, values: Mapping[str, Any]) -> None:
+def _take_own(found: Reversed, path: str, stated: Mapping[str, Any]) -> None:
     """What burn alone has: clipping, which a training loop can do, and what PyTorch cannot."""
     first, _, rest = path.partition(".")
-    value = values[first]
+    value = stated[first]
     if rest and isinstance(value, dict):
         value = value[rest]
     if path.endswith("clipping"):
