@@ -3,6 +3,7 @@ import math
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -280,6 +281,21 @@ def test_placeholders_have_the_types_of_the_fields():
     found = code("torch.optim.LBFGS(p, max_iter=n, line_search_fn=args.search)")
     assert "pub fn optimizer(n: usize, args_search: LineSearchFn) -> LBFGS" in found
     assert ".with_max_eval(Some(n * 5 / 4))" in found
+
+
+def test_names_of_parameters_are_different_and_no_words_of_rust():
+    text = "torch.optim.Adam(p, lr=args.lr, eps=args_lr, weight_decay=type, betas=(model, 0.5))"
+    found = code(text)
+    for part in ("args_lr: f64", "args_lr_2: f32", "value_type: f32", "model_value: f32"):
+        assert part in found
+
+
+def test_a_large_file_takes_little_time():
+    lines_ = "".join(f"x{i} = {i}\nmodel{i}.step(x{i})\n" for i in range(20000))
+    start = time.process_time()
+    found = port(f"import torch\n{lines_}o = torch.optim.AdamW(p, lr=x7)")
+    assert found.units[0].ported.lr == 7
+    assert time.process_time() - start < 10
 
 
 GROUPS = """

@@ -270,14 +270,29 @@ def folded(code: str, indent: int = 0, width: int = 100) -> str:
     """An expression on one line; where that is too long, its arguments have lines of their own."""
     if indent + len(code) <= width or not code.endswith((")", "]")):
         return code
+    inner = indent + len(INDENT)
+    head, *calls = _chain(code)
+    if calls:
+        links = (f"\n{' ' * inner}{folded(call, inner, width)}" for call in calls)
+        return folded(head, indent, width) + "".join(links)
     start = _opening(code)
     if start is None:
         return code
-    inner = indent + len(INDENT)
     parts = [folded(part, inner, width - 1) for part in _arguments(code[start + 1 : -1])]
     pad = " " * inner
     lines = "".join(f"{pad}{part},\n" for part in parts)
     return f"{code[: start + 1]}\n{lines}{' ' * indent}{code[-1]}"
+
+
+def _chain(code: str) -> list[str]:
+    """An expression and the ``with_*`` calls on it."""
+    parts, depth, start = [], 0, 0
+    for i, character in enumerate(code):
+        depth += (character in "([{") - (character in ")]}")
+        if depth == 0 and i and code.startswith(".with_", i):
+            parts.append(code[start:i])
+            start = i
+    return [*parts, code[start:]]
 
 
 def _opening(code: str) -> int | None:

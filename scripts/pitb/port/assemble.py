@@ -13,18 +13,13 @@ from pitb.port.schedules import Config, NotCarriedOver
 from pitb.port.schedules import translate as translate_schedule
 from pitb.port.source import Source
 from pitb.port.translate import Clip, Ported, expressions
-from pitb.port.values import Evaluator, Placeholder
+from pitb.port.values import Evaluator, Placeholder, identifier
 from pitb.registry import optimizers
 from pitb.rust import Expression
 
 UPDATE, EPOCH = "update", "epoch"
 Item = tuple[Call, Config, list[Any]]
 """A scheduler, as `translate_schedule` takes it, and the calls and placeholders in it."""
-RUST_WORDS = (
-    "as async await break const continue crate dyn else enum extern false fn for if impl in let "
-    "loop match mod move mut pub ref return self static struct super trait true type unsafe use "
-    "where while yield"
-)
 
 
 @dataclass
@@ -116,12 +111,8 @@ def assemble(
 
 def _variable(call: Call) -> str:
     """The name of what a call's result is assigned to."""
-    target = _target(call)
-    name = target.rpartition(".")[2] if target else ""
-    name = re.sub(r"\W+", "_", name).strip("_").lower()
-    if not name or name[0].isdigit() or name in RUST_WORDS.split():
-        return "optimizer" if call.kind == OPTIMIZER else "schedule"
-    return name
+    usual = "optimizer" if call.kind == OPTIMIZER else "schedule"
+    return identifier(_target(call).rpartition(".")[2], usual)
 
 
 def _target(call: Call) -> str:

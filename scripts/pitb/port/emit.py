@@ -101,8 +101,7 @@ def _uses(code: str) -> list[str]:
             inside = "\n".join(f"    {text}" for text in wrapped)
             line = f"use {module}::{{\n{inside},\n}};"
         found.append(line)
-    # As rustfmt sorts them: modules, then names, then lists.
-    return sorted(found, key=str.swapcase)
+    return sorted(found)
 
 
 def scheduled(unit: Unit) -> bool:

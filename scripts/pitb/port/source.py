@@ -1,8 +1,10 @@
 """Python as it stands, read and never run: names, imports, and where each was given its value."""
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from pitb import libraries
@@ -52,6 +54,8 @@ class Source:
     bindings: dict[tuple[ast.AST, str], list[Binding]] = field(default_factory=dict)
     shared: set[str] = field(default_factory=set)
     """Names that are declared global or nonlocal somewhere."""
+    identifiers: dict[str, str] = field(default_factory=dict)
+    """The expressions that depend on the run, by what they are called in Rust."""
 
     def error(self, node: ast.AST, message: str) -> PitbError:
         """An error with the place of ``node``."""
@@ -63,8 +67,19 @@ class Source:
 
     def code(self, node: ast.AST) -> str:
         """The text of an expression on one line."""
-        found = ast.get_source_segment(self.text, node) or "?"
-        return " ".join(found.split())
+        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None)
+        if not first or last is None:
+            return "?"
+        # Columns count bytes. ast.get_source_segment would split the whole text for each node.
+        lines = [self._lines[i] for i in range(first - 1, last)]
+        lines[-1] = lines[-1][: getattr(node, "end_col_offset", None)]
+        lines[0] = lines[0][getattr(node, "col_offset", 0) :]
+        return " ".join(b" ".join(lines).decode("utf-8", "replace").split())
+
+    @cached_property
+    def _lines(self) -> list[bytes]:
+        """As Python counts them: a form feed ends none."""
+        return [line.encode() for line in re.split(r"\r\n|\r|\n", self.text)]
 
     def scopes(self, node: ast.AST) -> Iterator[ast.AST]:
         """The functions around a node, the innermost first, then the module."""
@@ -107,7 +122,11 @@ class Source:
 
     def bound(self, name: str) -> bool:
         """Whether a name is given a value anywhere."""
-        return name in self.imports or any(key[1] == name for key in self.bindings)
+        return name in self.imports or name in self._bound
+
+    @cached_property
+    def _bound(self) -> set[str]:
+        return {name for _, name in self.bindings}
 
     def qualified(self, node: ast.AST, depth: int = 0) -> str | None:
         """The full name, ``torch.optim.AdamW``, of what an expression names; None for none."""

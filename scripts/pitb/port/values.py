@@ -103,12 +103,34 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+RUST_WORDS = (
+    "as async await break const continue crate dyn else enum extern false fn for if impl in let "
+    "loop match mod move mut pub ref return self static struct super trait true type unsafe use "
+    "where while yield abstract become box do final gen macro override priv try typeof unsized "
+    "virtual"
+)
+_TAKEN = "model optimizer grads closure schedule rates update"
+"""Names that generated functions use themselves."""
+
+
+def identifier(text: str, usual: str = "value") -> str:
+    """A name in Rust made of an expression."""
+    name = re.sub(r"\W+", "_", text).strip("_").lower()[:40].strip("_")
+    name = re.sub(r"_+", "_", name) or usual
+    return f"{usual}_{name}" if name[0].isdigit() or name in RUST_WORDS.split() else name
+
+
 def placeholder(source: Source, node: ast.expr) -> Placeholder:
-    """The placeholder of an expression."""
+    """The placeholder of an expression; no two expressions of a source have one name."""
     code = source.code(node)
-    name = re.sub(r"\W+", "_", code).strip("_").lower()[:40].strip("_")
-    name = re.sub(r"_+", "_", name) or "value"
-    return Placeholder(f"value_{name}" if name[0].isdigit() else name, code, line_of(node))
+    name = identifier(code)
+    if name in _TAKEN.split() or re.fullmatch(r"(group|config)_\d+", name):
+        name = f"{name}_value"
+    found, count = name, 1
+    while source.identifiers.setdefault(found, code) != code:
+        count += 1
+        found = f"{name}_{count}"
+    return Placeholder(found, code, line_of(node))
 
 
 class Evaluator:
