@@ -330,6 +330,38 @@ def test_a_list_of_groups_that_is_not_known_is_said():
     assert "if it has groups" in unit.all_notes[0]
 
 
+def test_groups_that_are_added_later():
+    text = "o = torch.optim.SGD(m.a.parameters(), lr=0.1)\n{}o.add_param_group({})\n"
+    (unit,) = port(text.format("", "{'params': m.b.parameters(), 'lr': 0.2}")).units
+    assert [(g.field, g.lr) for g in unit.ported.groups] == [("a", 0.1), ("b", 0.2)]
+    found = port(text.format("for x in y:\n    ", "{'params': m.b.parameters()}"))
+    assert "line 3: a group is added while the program runs" in found.all_lost[0]
+    with pytest.raises(PitbError, match=r"line 2: the group .* has no 'params'"):
+        port(text.format("", "group"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "for g in o.param_groups:\n    g['lr'] = 0.2",
+        "for g in o.param_groups:\n    g['lr'] *= 0.5",
+        "o.param_groups[0]['lr'] = 0.2",
+    ],
+)
+def test_rates_that_the_source_sets_itself_are_named(change):
+    found = port(f"o = torch.optim.SGD(p, lr=0.1)\n{change}")
+    assert "['lr'] is set while the program runs" in found.all_lost[0]
+    other = port(f"o = torch.optim.SGD(p, lr=0.1)\n{change.replace('o.', 'other.')}")
+    assert not other.all_lost
+
+
+def test_schedules_state_their_defaults():
+    found = code("o = torch.optim.SGD(p, lr=0.1)\nStepLR(o, 3)\n")
+    assert "StepLrSchedulerConfig::new(0.1, 3).with_gamma(0.1)" in found
+    found = code("o = torch.optim.SGD(p, lr=0.1)\nCosineAnnealingLR(o, 3)\n")
+    assert ".with_min_lr(0.0)" in found
+
+
 CLIP = "import torch\nopt = torch.optim.{}(model.parameters())\ntorch.nn.utils.{}\n"
 
 
@@ -361,6 +393,13 @@ def test_clips(optimizer, clip, has, lacks):
 def test_clips_of_a_part_or_of_nothing_known_are_named():
     found = port(CLIP.format("Adam", "clip_grad_norm_(model.head.parameters(), 1)"))
     assert "clips model.head.parameters() alone" in found.all_lost[0]
+    assert "pub fn clip_grad_norm" in emit.rust_of(found)
+    assert "clip_grad_norm(&model," not in emit.rust_of(found)
+    # What else is lost does not take the clipping away.
+    text = CLIP.format("Adam", "clip_grad_norm_(model.parameters(), 1)")
+    found = port(f"{text}for g in opt.param_groups:\n    g['lr'] = 0\n")
+    assert found.exit_code == 1
+    assert "clip_grad_norm(&model," in emit.rust_of(found)
     found = port(
         "import torch\na = torch.optim.Adam(x.parameters())\nb = torch.optim.Adam(y.parameters())\n"
         "torch.nn.utils.clip_grad_norm_(z.parameters(), 1)\n"

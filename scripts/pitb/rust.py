@@ -39,6 +39,8 @@ class Style:
     """burn's defaults: by configuration ``fields``, as ``optdef --defaults`` prints them."""
     everything: bool = False
     """Whether also what is at burn's default is written, and what is not gets a comment."""
+    stated: bool = False
+    """Whether also what is at burn's default is written, on one line and without comments."""
 
 
 def configuration(name: str, options: Options, style: Style) -> str:
@@ -65,7 +67,8 @@ def configuration(name: str, options: Options, style: Style) -> str:
         if item.required
     )
     lines = [f"{name}::new({new})"]
-    for item in fields.values() if style.everything else _in_order(fields, options):
+    whole = style.everything or style.stated
+    for item in fields.values() if whole else _in_order(fields, options):
         if not item.required:
             lines += _setter(name, item, options, style)
     if not style.everything:
@@ -115,7 +118,7 @@ def _setter(name: str, item: Field, options: Options, style: Style) -> Iterator[
         whole = {**default, **given}
     same = same_value(item.type, whole, default)
     if not style.everything:
-        if same or (isinstance(given, dict) and not given):
+        if not style.stated and (same or (isinstance(given, dict) and not given)):
             return
         if isinstance(default, dict):
             yield f".with_{item.name}({_literal(item.inner, whole, style)})"

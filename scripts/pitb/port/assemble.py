@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,13 +100,66 @@ def assemble(
             port.lost.append(f"{call.where}: burn has no counterpart of {call.full}, only {has}")
         elif call.kind == OPTIMIZER:
             name = _free(_variable(call), [unit.name for unit in port.units])
-            ported = translate.port_optimizer(call, evaluator, name, dtype)
-            port.units.append(Unit(name, ported))
+            added, lost = _later_groups(call)
+            ported = translate.port_optimizer(call, evaluator, name, dtype, added)
+            port.units.append(Unit(name, ported, lost=[*lost, *_own_rates(call)]))
     _add_schedules(port, [call for call in found if call.kind == SCHEDULER], evaluator, steps)
     for call in found:
         if call.kind == CLIP:
             _add_clip(port, translate.port_clip(call, evaluator))
     return port
+
+
+def _later_groups(call: Call) -> tuple[list[ast.expr], list[str]]:
+    """What ``add_param_group`` is given before training, and what is lost of it."""
+    source, target = call.source, _target(call)
+    found: list[ast.expr] = []
+    lost: list[str] = []
+    for node in _methods(source, target, "add_param_group"):
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        conditional = any(
+            isinstance(item, (ast.If, ast.Try, ast.While, ast.For))
+            for item in _around(source, node)
+        )
+        if len(given) != 1 or conditional:
+            lost.append(f"{source.where(node)}: a group is added while the program runs")
+        else:
+            found.append(given[0])
+    return found, lost
+
+
+def _around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
+    """The statements around a node, within its function."""
+    here = source.parents.get(node)
+    while here is not None and not isinstance(here, (ast.FunctionDef, ast.Module)):
+        yield here
+        here = source.parents.get(here)
+
+
+def _own_rates(call: Call) -> list[str]:
+    """Where the source changes options of groups itself, ``group["lr"] = ...``."""
+    source, groups = call.source, f"{_target(call)}.param_groups"
+    found = []
+    for node in ast.walk(source.tree):
+        if not isinstance(node, (ast.Assign, ast.AugAssign)):
+            continue
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if not isinstance(target, ast.Subscript) or not isinstance(target.slice, ast.Constant):
+                continue
+            base = source.code(target.value)
+            over = [
+                item
+                for item in _around(source, node)
+                if isinstance(item, ast.For)
+                and source.code(item.target) == base
+                and groups in source.code(item.iter)
+            ]
+            if over or base.startswith(f"{groups}["):
+                found.append(
+                    f"{source.where(node)}: {source.code(target)} is set while the program runs; "
+                    "burn is given the rate at each step, and other options when it is made"
+                )
+    return found
 
 
 def _variable(call: Call) -> str:
@@ -253,12 +306,19 @@ def _stepped(unit: Unit, call: Call) -> str:
 
 
 def _steps(source: Source, target: str) -> list[ast.Call]:
+    return _methods(source, target, "step")
+
+
+def _methods(source: Source, target: str, name: str) -> list[ast.Call]:
+    """The calls of a method of what a source calls ``target``."""
+    if not target:
+        return []
     return [
         node
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "step"
+        and node.func.attr == name
         and source.code(node.func.value) == target
     ]
 
@@ -283,6 +343,7 @@ def _add_clip(port: Port, clip: Clip) -> None:
                 f"{where}: {clip.name} clips {clip.parameters} alone; call the generated function "
                 f"on that part of the model, &model.{part}"
             )
+            clip.called = False
             unit.clips.append(clip)
             return
         if not same and not _whole(clip.parameters, _parameters(unit.ported)):
@@ -333,6 +394,6 @@ def burn_clipping(unit: Unit) -> Any:
     """
     if unit.ported is None or len(unit.clips) != 1 or unit.clips[0].name != "clip_grad_value_":
         return None
-    if unit.lost or translate.own_clipping(unit.ported.entry) is None:
+    if not unit.clips[0].called or translate.own_clipping(unit.ported.entry) is None:
         return None
     return {"Value": expressions(unit.clips[0].bound)}

@@ -272,7 +272,7 @@ def _schedule(unit: Unit) -> str:
     doc = [f"/// {said}.", "///"]
     doc += [f"/// Its `step` gives the rates of the {unit.stepped} to come, so call it before."]
     doc += _documented(parameters)
-    plain = rust.Style(libraries.recorded()["burn"])
+    plain = rust.Style(libraries.recorded()["burn"], stated=True)
     configs = [rust.value("LrSchedulerConfig", config, plain) for config in _configs(unit)]
     lines = [rust.folded(f"ModuleLrSchedulerConfig::new({configs[0]})", 4)]
     for i, config in enumerate(configs[1:], start=1):
@@ -301,10 +301,12 @@ def _clip_parameters(unit: Unit, in_optimizer: bool) -> list[Parameter]:
 
 
 def _clip_calls(unit: Unit, model: str) -> list[str]:
-    if burn_clipping(unit) is not None or unit.lost:
+    if burn_clipping(unit) is not None:
         return []
     found = []
     for clip in unit.clips:
+        if not clip.called:
+            continue
         bound = (
             clip.bound.name
             if isinstance(clip.bound, Placeholder)

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +73,8 @@ class Clip:
     error_if_nonfinite: bool = False
     parameters: str = ""
     """Whose gradients, in Python."""
+    called: bool = True
+    """Whether the generated update clips; not where it is a part of the model that is clipped."""
 
 
 @dataclass
@@ -100,7 +102,9 @@ def style() -> rust.Style:
     return rust.Style(libraries.recorded()["burn"], everything=True)
 
 
-def port_optimizer(call: Call, evaluator: Evaluator, name: str, dtype: str) -> Ported:
+def port_optimizer(
+    call: Call, evaluator: Evaluator, name: str, dtype: str, added: Sequence[ast.expr] = ()
+) -> Ported:
     """burn's counterpart of a call of an optimizer's.
 
     Args:
@@ -108,6 +112,7 @@ def port_optimizer(call: Call, evaluator: Evaluator, name: str, dtype: str) -> P
         evaluator: Of its source.
         name: What the result is called.
         dtype: Of the parameters, ``float32`` or ``float64``.
+        added: The arguments of its ``add_param_group``.
 
     Raises:
         PitbError: PyTorch would refuse the call; says what it takes.
@@ -120,7 +125,11 @@ def port_optimizer(call: Call, evaluator: Evaluator, name: str, dtype: str) -> P
     given = {key: _value(item, evaluator) for key, item in bound.items() if key != "params"}
     options = _checked(call, {**defaults, **given}, given, defaults, "")
     found = Ported(call, name, entry, [])
-    for label, line, own in _groups(call, bound["params"], evaluator, found):
+    groups = [
+        *_groups(call, bound["params"], evaluator, found),
+        *(group for node in added for group in _added(call, node, evaluator)),
+    ]
+    for label, line, own in groups:
         known = {key: item for key, item in own.items() if key in defaults}
         for key in own.keys() - known.keys():
             near = nearest(key, defaults)
@@ -234,6 +243,17 @@ def _groups(
             "of their own, they are not carried over"
         )
     yield code, node.lineno, {}
+
+
+def _added(call: Call, node: ast.expr, evaluator: Evaluator) -> Iterator[tuple[str, int, Options]]:
+    """A group that ``add_param_group`` adds."""
+    value = evaluator.value(node)
+    if not isinstance(value, dict) or "params" not in value:
+        raise call.source.error(node, f"the group that {call.name} is given has no 'params'")
+    held = value["params"]
+    own = {key: item for key, item in value.items() if key != "params"}
+    code = held.node if isinstance(held, Argument) else node
+    yield call.source.code(code), node.lineno, own
 
 
 def _may_be_groups(call: Call, node: ast.Name) -> bool:
