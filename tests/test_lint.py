@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -168,6 +169,18 @@ def test_an_unknown_name_in_a_comment():
 def test_deep_nesting():
     text = "fn f() { " + "(" * 3000 + "AdamConfig::new()" + ")" * 3000 + "; }"
     assert pairs(text) == EPSILON
+
+
+def test_a_large_file_takes_little_time():
+    lines = "".join(f"    let x{i} = f(x{i}.y(), &[{i}]);\n" for i in range(20000))
+    start = time.process_time()
+    assert pairs(f"fn f() {{\n{lines}    AdamConfig::new();\n}}") == EPSILON
+    assert time.process_time() - start < 15
+
+
+def test_text_that_is_not_ascii():
+    (item,) = found('fn f() { let ü = "ß"; AdamConfig::new(); }')
+    assert item.line == 2
 
 
 def test_there_is_a_rule_for_each_default_that_differs():

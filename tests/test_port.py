@@ -766,6 +766,7 @@ def test_rust_is_read(text, expected):
         ("AdamConfig::new().with_epsilon(eps)", "epsilon is a number, and not 'eps'"),
         ("vec![AdamConfig::new().with_epsilon(1e-8)]", "what epsilon is, a macro hides"),
         ("AdamConfig::new().with_eps(1e-8)", "no field 'eps'"),
+        ("AdamConfig::new().with_epsilon(" + "-" * 5000 + "1.0)", "nested too deeply"),
         ("AdamConfig { beta_1: 0.9 }", "AdamConfig lacks the field beta_2"),
         ("AdamConfig { beta_1: 0.9, beta_1: 0.9 }", "the field 'beta_1' is given twice"),
         ("AdmConfig { beta_1: 0.9 }", "nearest: 'AdamConfig'"),

@@ -108,7 +108,10 @@ def _read_rust(text: str, name: str) -> tuple[str, Any]:
         if node is None:
             raise PitbError(f"{name}, line {site.line}: what {field_name} is, a macro hides")
         entry = declared.field(site.configuration, field_name)
-        given = values.value(node)
+        try:
+            given = values.value(node)
+        except RecursionError:
+            raise PitbError(f"{name}, line {site.line}: it is nested too deeply") from None
         if entry is not None and isinstance(given, dict) and entry.inner in declared.structs():
             own = libraries.recorded()["burn"].get(entry.inner, {}).get("fields", {})
             given = {**own, **given}
