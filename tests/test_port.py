@@ -815,6 +815,15 @@ def test_the_command(capsys, tmp_path):
     assert (code, json.loads(output)["optimizer"]) == (0, "torch.optim.AdamW")
 
 
+@pytest.mark.parametrize("name", ["port", "lint"])
+def test_help_has_examples(name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.parser().parse_args([name, "--help"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert f"examples:\n  pitb {name} " in said
+
+
 def test_set_gives_values(capsys):
     text = "torch.optim.AdamW(p, lr=args.lr, betas=(0.9, cfg['b2']))"
     _, output, _ = command(capsys, text, "--set", "args.lr=1e-3 * 2", "--set", "cfg['b2']=0.5")

@@ -1,16 +1,23 @@
 """Generated code is compiled, trained and compared; the controls break it on purpose."""
 
+import contextlib
+import json
+import math
 import re
 from dataclasses import replace
 
 import pytest
 
+from pitb import cli
 from pitb.errors import PitbError
 from pitb.files import read_json
 from pitb.port import emit, listed, verify
 from pitb.port.assemble import Port, assemble
+from pitb.port.schedules import NotCarriedOver, translate
 from pitb.port.source import parse
 from pitb.port.verify import DIFFERS, EQUATION, SAME, UNTRIED, Tried
+from pitb.schedulers import burn_rates, pytorch_rates
+from pitb.schedulers.cases import CASES
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.torch]
 
@@ -130,6 +137,58 @@ def test_what_no_run_can_try_compiles_without_a_warning(root):
 def test_code_that_is_not_carried_over_is_not_tried():
     made = tried("lost", "torch.optim.AdamW(p, maximize=True)")
     assert "maximize" in verify.untried(made.of("float32"))
+
+
+def test_the_command_verifies(capsys):
+    text = "torch.optim.SGD(p, lr=args.lr, momentum=0.9)"
+    arguments = ["port", text, "--verify", "--json", "--set", "args.lr=0.1"]
+    parsed = cli.parser().parse_args([*arguments, "--problems", "a1"])
+    assert parsed.run(parsed) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["verified"]["optimizer"]["cases"] == 2
+    parsed = cli.parser().parse_args(["port", text, "--verify", "--problems", "a1"])
+    assert parsed.run(parsed) == 1
+    assert "// verified: optimizer: untried: args.lr is known only" in capsys.readouterr().out
+    parsed = cli.parser().parse_args([*arguments, "--problems", "a2"])
+    with pytest.raises(PitbError, match=r"no problem 'a2' is known; nearest: 'a1'"):
+        parsed.run(parsed)
+
+
+# Schedules: burn's own rates and PyTorch's own
+
+
+@pytest.fixture(scope="module")
+def translated():
+    found = {}
+    for case in CASES:
+        if case.pytorch is not None:
+            with contextlib.suppress(NotCarriedOver):
+                config = translate(case.pytorch, case.base[case.group], case.steps).config
+                found[case.name] = replace(case, burn=config)
+    return found
+
+
+@pytest.fixture(scope="module")
+def rates(translated, programs):
+    return burn_rates(list(translated.values()), programs / "optdef")
+
+
+def test_most_schedules_are_translated(translated):
+    assert len(translated) > len(CASES) / 2
+
+
+@pytest.mark.parametrize("name", [case.name for case in CASES if case.pytorch is not None])
+def test_burns_schedule_gives_pytorchs_rates(name, translated, rates):
+    if name not in translated:
+        return  # named as not to be had, which tests/test_port.py judges
+    theirs = pytorch_rates(translated[name])
+    mine = rates[name]
+    if theirs.error is not None and not theirs.rates:
+        return  # PyTorch refuses the rate itself, which the call of the optimizer would say
+    assert mine.error is None
+    assert len(mine.rates) == translated[name].steps
+    for k, (a, b) in enumerate(zip(theirs.rates, mine.rates, strict=False)):
+        assert math.isclose(a, b, rel_tol=1e-11, abs_tol=1e-16), f"update {k + 1}"
 
 
 # The whole list
