@@ -161,6 +161,18 @@ def test_what_cannot_be_parsed_is_said_with_its_line(text, line):
         sources.read(text, "a.rs")
 
 
+def test_what_stands_around_it_is_looked_at(tmp_path, capsys):
+    # Valid Rust that the parser does not know.
+    text = "fn g() {\n    m!(~);\n"
+    text += "    match x { A { #[cfg(f)] b: C { d: E::F, .. }, .. } | G => {} }\n}\n"
+    (tmp_path / "a.rs").write_text(USE + text + "fn f() { AdamConfig::new(); }\nfn h( {\n")
+    code, output, errors = lint(capsys, tmp_path / "a.rs")
+    assert code == 2
+    assert "a.rs:6:10: AdamConfig leaves epsilon" in output
+    assert "this is not Rust that can be parsed" in errors
+    assert errors.count("\n") == 1
+
+
 def test_an_unknown_name_in_a_comment():
     with pytest.raises(PitbError, match=r"line 2.*'epsilom'.*nearest: 'epsilon'"):
         found("fn f() { AdamConfig::new(); // pitb: allow(epsilom)\n}")

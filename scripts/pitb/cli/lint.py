@@ -2,7 +2,8 @@
 
 A comment `// pitb: allow(epsilon)` on a line of the configuration or the line before silences a
 field, `// pitb: allow` all of them, `// pitb: allow-file(clip)` a field in the whole file.
-Exit code 0 where nothing is found, 1 where something is, 2 where a file could not be read.
+Exit code 0 where nothing is found, 1 where something is, 2 where a file could not be read or
+parsed: that is said, and the rest is looked at.
 """
 
 import argparse
@@ -47,7 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     files = list(dict.fromkeys(file for path in arguments.paths for file in _files(path)))
     for file in files:
         try:
-            source = sources.read(read_text(file), str(file))
+            source = sources.read(read_text(file), str(file), strict=False)
+            if source.error:
+                errors.append(f"{source.error}; the rest of the file was looked at")
             found += [f for f in rules.check(source) if not (f.test and arguments.skip_tests)]
         except PitbError as error:
             errors.append(str(error))

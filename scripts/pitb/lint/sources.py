@@ -51,18 +51,29 @@ class RustSource:
 
     name: str
     sites: list[Site]
+    error: str = ""
+    """What could not be parsed, with its line; what stands around it was."""
 
 
-def read(text: str, name: str) -> RustSource:
+def read(text: str, name: str, strict: bool = True) -> RustSource:
     """The configurations of a Rust source that messages call ``name``.
+
+    Args:
+        text: The source.
+        name: How messages call it.
+        strict: Whether what cannot be parsed raises; the parser goes on after it, and knows less
+            of Rust than rustc.
 
     Raises:
         PitbError: It cannot be parsed; says the line.
     """
     root = parse(text)
+    error = ""
     if root.has_error:
         line, what = _first_error(root)
-        raise PitbError(f"{name}, line {line}: this is not Rust that can be parsed: {what}")
+        error = f"{name}, line {line}: this is not Rust that can be parsed: {what}"
+        if strict:
+            raise PitbError(error)
     finder = _Finder(root)
     finder.find()
     allowed = _allowed(root)
@@ -71,7 +82,8 @@ def read(text: str, name: str) -> RustSource:
         for line in range(site.line - 1, site.last_line + 1):
             here |= allowed.get(line, frozenset())
         site.allowed = frozenset(here)
-    return RustSource(name, sorted(finder.sites, key=lambda site: (site.line, site.column)))
+    sites = sorted(finder.sites, key=lambda site: (site.line, site.column))
+    return RustSource(name, sites, error)
 
 
 def walk(root: Node) -> Iterator[Node]:
