@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup resume breadth slice explain test check format lock libraries bench docs docs-check help
+.PHONY: all setup resume breadth slice explain port test check format lock libraries bench docs docs-check help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -30,7 +30,11 @@ explain: setup ## Which default or formula costs what, where a comparison asks f
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete explain || { $(HINT); exit 1; }
 	@ls results/explain/*.md 2> /dev/null || echo "no comparison says explain: true"
 
-test: all slice ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
+port: setup ## Port every configuration of PyTorch's list to burn, build it, train both sides
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete port || { $(HINT); exit 1; }
+	@cat results/port/summary.txt
+
+test: all slice port ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 	cargo test --release --locked --workspace
 	$(BIN)/python scripts/fill_docs.py --check
 	$(BIN)/python -m pytest -n auto --dist loadfile
@@ -55,10 +59,11 @@ lock: setup ## Pin what requirements.in asks for, with hashes
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-annotate requirements.in -o requirements.lock
 
-libraries: setup ## Record both libraries' calls and defaults, after a change of their versions
+libraries: setup ## Record both libraries' calls, defaults and declarations, after a change of their versions
 	@$(SNAKEMAKE) results/evidence/defaults/burn.json
 	$(BIN)/python scripts/record_libraries.py --burn results/evidence/defaults/burn.json \
 		--lock Cargo.lock --out scripts/pitb/libraries.json
+	$(BIN)/python scripts/record_declared.py --root . --out scripts/pitb/declared.json
 
 bench: all ## Measure the pipeline against the plainest way to do the same
 	$(BIN)/python bench/run.py

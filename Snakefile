@@ -36,6 +36,7 @@ include: "rules/ledger.smk"
 include: "rules/breadth.smk"
 include: "rules/findings.smk"
 include: "rules/explain.smk"
+include: "rules/port.smk"
 
 
 onstart:

@@ -16,6 +16,9 @@ from pitb.breadth.equation_findings import meaning
 from pitb.errors import PitbError, run_main
 from pitb.files import read_json, read_text, write_text
 from pitb.ledger import AGREES, Judged
+from pitb.port import emit, listed
+from pitb.port.assemble import assemble
+from pitb.port.source import parse
 from pitb.reference import descriptions
 from pitb.tables import SUMMARY, Table, markdown
 
@@ -25,6 +28,7 @@ FILES = {
     "README.zh.md": "zh",
     "docs/rules.md": "en",
     "docs/breadth.md": "en",
+    "docs/porting.md": "en",
 }
 
 ROWS = {
@@ -91,12 +95,13 @@ TARGETS_ZH = {
     "resume": "运行被杀掉之后接着跑",
     "breadth": "每个优化器、选项、裁剪、调度和问题，对照精确的参考实现",
     "explain": "对要求解释的比较，说出哪个默认值或公式代价多大",
+    "port": "把 PyTorch 清单里的每个配置移植到 burn，编译，两侧训练",
     "slice": "其中的一部分：全部优化器和选项，较少的问题",
     "test": "测试一切：先是 cargo 的测试，再用 pytest 测包和整条流水线",
     "check": "格式、代码检查和类型",
     "format": "整理全部格式",
     "lock": "把 requirements.in 里要的东西连同哈希固定下来",
-    "libraries": "版本变动之后，重新记录两个库的调用和默认值",
+    "libraries": "换了版本之后，重新记录两个库的调用、默认值和声明",
     "bench": "和最朴素的做法对比，测量流水线",
     "docs": "把生成的内容写进文档",
     "docs-check": "说出哪些文档过时了",
@@ -147,6 +152,8 @@ def contents(language: str) -> dict[str, str]:
         "breadth-rules": rules("breadth_slice"),
         "mismatch": published_table(rows, "mismatch", language),
         "coverage": coverage_line(language),
+        "port": listed.summary(read_json(ROOT / "results/port/port.json")["rows"], language),
+        "port-example": port_example(),
         "problems": problems_table(),
         "choices": choices_table(),
         "laws": laws_table(),
@@ -163,6 +170,14 @@ def coverage_line(language: str) -> str:
         raise PitbError(f"the statuses of {len(rows)} configurations are {dict(counts)}")
     return f"{len(rows)}: " + ("、" if language == "zh" else ", ").join(each)
 
+
+def port_example() -> str:
+    """What the port makes of a call."""
+    source = parse(PORTED, "the call")
+    return f"```rust\n{emit.unit_code(assemble(source).units[0]).strip()}\n```"
+
+
+PORTED = "torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)"
 
 COVERED = {
     "en": {

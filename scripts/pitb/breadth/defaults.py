@@ -55,10 +55,17 @@ def burn_default(burn: Burn, optimizer: Optimizer, item: Hyperparameter) -> Any:
     return value
 
 
-def differences(burn: Burn) -> Iterator[DefaultDifference]:
-    """Every default that differs, of all optimizers; also those that burn has no counterpart of."""
+def differences(
+    burn: Burn, pytorch: Mapping[str, Any] | None = None
+) -> Iterator[DefaultDifference]:
+    """Every default that differs, of all optimizers; also those that burn has no counterpart of.
+
+    Args:
+        burn: burn's defaults.
+        pytorch: ``opt.defaults`` by optimizer; those that are installed where it is None.
+    """
     for optimizer in optimizers():
-        standard = optimizer.defaults()
+        standard = optimizer.defaults() if pytorch is None else pytorch[optimizer.pytorch]
         for item in optimizer.hyperparameters:
             ours, theirs = item.of(standard), burn_default(burn, optimizer, item)
             if not _same(ours, theirs, item):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pitb import rust as rust_writer
 from pitb.breadth.code import arguments, number, python_number, uses
 from pitb.errors import PitbError
 
@@ -124,21 +125,15 @@ def _rust_uses(*texts: str) -> str:
         if module == "burn::optim":
             if ".build()" in text:
                 here.append("Optimizer")
-            here += sorted(set(re.findall(r"\b(\w+Config)::new\(\)", text)) & _CONFIGS)
+            # Those that stand in the module itself share a line.
+            own = [line for line in found if re.fullmatch(r"use burn::optim::\w+;", line)]
+            here += [line.rpartition("::")[2].rstrip(";") for line in own]
+            found -= set(own)
         if len(here) > 1:
             found.add(f"use {module}::{{{', '.join(sorted(here))}}};")
         elif here:
             found.add(f"use {module}::{here[0]};")
     return "\n".join(sorted(found))
-
-
-_CONFIGS = {
-    f"{name}Config"
-    for name in (
-        *("Sgd", "Adam", "AdamW", "RmsProp", "AdaGrad", "Adafactor"),
-        *("Muon", "Lion", "Lamb", "Adan", "LBFGS"),
-    )
-}
 
 
 def _rust_tensor(dtype: str) -> str:
@@ -634,10 +629,7 @@ for step in range(1, {setup.steps + 1}):
 def rust_schedule(about: str, config: Mapping[str, Any], steps: int) -> str:
     """A Rust ``main`` that prints the rate of each update."""
     made = rust_schedule_config(config)
-    names = sorted({*re.findall(r"\b(\w+LrSchedulerConfig)\b", made)})
-    used = "\n".join(f"use burn::lr_scheduler::{_MODULES[name]}::{name};" for name in names)
-    if "LrSchedulerConfig::Constant" in made:
-        used += "\nuse burn::lr_scheduler::LrSchedulerConfig;"
+    used = "\n".join(uses(made))
     return f"""\
 {_head(about, "//!")}
 
@@ -652,50 +644,13 @@ fn main() {{
 """
 
 
-_MODULES = {
-    "LinearLrSchedulerConfig": "linear",
-    "CosineAnnealingLrSchedulerConfig": "cosine",
-    "ExponentialLrSchedulerConfig": "exponential",
-    "StepLrSchedulerConfig": "step",
-    "NoamLrSchedulerConfig": "noam",
-    "ComposedLrSchedulerConfig": "composed",
-    "SequentialLrSchedulerConfig": "sequential",
-}
-_NEW = {
-    "Linear": ("LinearLrSchedulerConfig", ("initial_lr", "final_lr", "num_iters")),
-    "Cosine": ("CosineAnnealingLrSchedulerConfig", ("initial_lr", "num_iters")),
-    "Exponential": ("ExponentialLrSchedulerConfig", ("initial_lr", "gamma")),
-    "Step": ("StepLrSchedulerConfig", ("initial_lr", "step_size")),
-}
-"""The arguments of ``new``; other fields are set by name."""
-
-
 def rust_schedule_config(config: Mapping[str, Any]) -> str:
     """A configuration of a schedule in Rust.
 
     Raises:
-        PitbError: There is no way known to write it.
+        PitbError: burn has no such schedule.
     """
-    ((kind, value),) = config.items()
-    if kind == "Constant":
-        return f"LrSchedulerConfig::Constant({number(value, 0.0)})"
-    if kind in ("Composed", "Sequential"):
-        inner = [f"{rust_schedule_config(child)}" for child in value["schedulers"]]
-        into = [c if c.startswith("LrSchedulerConfig::") else f"{c}.into()" for c in inner]
-        listed = f"vec![{', '.join(into)}]"
-        if kind == "Sequential":
-            milestones = ", ".join(map(str, value["milestones"]))
-            return f"SequentialLrSchedulerConfig::new({listed}, vec![{milestones}])"
-        if value["reduction"] == "Prod":
-            return f"ComposedLrSchedulerConfig::new().with_schedulers({listed})"
-    if kind not in _NEW:
-        raise PitbError(f"there is no way known to write the schedule {kind} in Rust")
-    name, order = _NEW[kind]
-    positional = ", ".join(number(value[key], None) for key in order)
-    rest = "".join(
-        f".with_{key}({number(item, 0.0)})" for key, item in value.items() if key not in order
-    )
-    return f"{name}::new({positional}){rest}"
+    return rust_writer.scheduler(config, {})
 
 
 def python_schedule(about: str, node: Mapping[str, Any], base: float, steps: int) -> str:

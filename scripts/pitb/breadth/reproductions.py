@@ -428,10 +428,8 @@ def aligned_defaults(evidence: Evidence) -> str:
         if not item.absent:
             written.append(default_code(by_pytorch_name(item.optimizer), item, evidence.burn))
     body = "\n".join(f'    println!("{{:?}}", {code});' for code in written)
-    configs = sorted({code.partition("::")[0] for code in written})
-    used = [*uses(body), *(f"use burn::optim::{name};" for name in configs)]
     about = "//! Every default that differs, as PyTorch has it, in burn's words."
-    return f"{about}\n\n" + "\n".join(sorted(used)) + f"\n\nfn main() {{\n{body}\n}}\n"
+    return f"{about}\n\n" + "\n".join(uses(body)) + f"\n\nfn main() {{\n{body}\n}}\n"
 
 
 def _plain(expected: Expected) -> dict[str, Any]:
