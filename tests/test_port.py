@@ -410,6 +410,28 @@ def test_clips_of_a_part_or_of_nothing_known_are_named():
     assert "pub mod a {" in emit.rust_of(found)
 
 
+@pytest.mark.parametrize(
+    ("loop", "clips"),
+    [
+        ("a.step()", [1, 0]),
+        ("b.step()", [0, 1]),
+        ("scaler.step(a)", [1, 0]),
+        ("a.step()\n    b.step()", [0, 0]),
+        ("pass", [0, 1]),
+    ],
+)
+def test_a_clip_is_of_the_optimizer_that_steps_after_it(loop, clips):
+    found = port(
+        "import torch\n"
+        "a = torch.optim.Adam([{'params': m.body.parameters()}, {'params': m.head.parameters()}])\n"
+        "b = torch.optim.SGD(m.parameters(), 0.1)\n"
+        "for x in data:\n    b.zero_grad()\n"
+        f"    torch.nn.utils.clip_grad_norm_(m.parameters(), 1)\n    {loop}\n"
+    )
+    assert [len(unit.clips) for unit in found.units] == clips
+    assert ("of several optimizers, is not known" in " ".join(found.all_lost)) == (clips == [0, 0])
+
+
 LOOP = """
 import torch
 from torch.optim.lr_scheduler import StepLR, LinearLR, SequentialLR, CosineAnnealingLR

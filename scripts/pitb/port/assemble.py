@@ -334,7 +334,10 @@ def _add_clip(port: Port, clip: Clip) -> None:
         name = _free("clip", [unit.name for unit in port.units])
         port.units.append(Unit(name, None, clips=[clip]))
         return
-    if len(same) == 1 or len(own) == 1:
+    stepped = _stepped_after(clip, own)
+    if len(stepped) == 1:
+        same = stepped
+    if (len(same) == 1 and len(stepped) < 2) or len(own) == 1:
         unit = same[0] if len(same) == 1 else own[0]
         assert unit.ported is not None
         part = _part(clip.parameters, _parameters(unit.ported))
@@ -356,6 +359,39 @@ def _add_clip(port: Port, clip: Clip) -> None:
     port.lost.append(
         f"{where}: whose gradients {clip.call.code} clips, of several optimizers, is not known"
     )
+
+
+def _stepped_after(clip: Clip, units: Sequence[Unit]) -> list[Unit]:
+    """The optimizers that step after a clip, in its block, and update nothing but what it clips.
+
+    With a gradient scaler it is ``scaler.step(optimizer)``.
+    """
+    source, node = clip.call.source, clip.call.node
+    block = next((item for item in _around(source, node) if isinstance(item, _BLOCKS)), None)
+    found = []
+    for unit in units:
+        assert unit.ported is not None
+        target, parameters = _target(unit.ported.call), _parameters(unit.ported)
+        if not target or not (clip.parameters in parameters or _whole(clip.parameters, parameters)):
+            continue
+        steps = [
+            call
+            for call in ast.walk(block or source.tree)
+            if isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr == "step"
+            and target in (source.code(call.func.value), *map(source.code, call.args[:1]))
+        ]
+        if any(_place(call) > _place(node) for call in steps):
+            found.append(unit)
+    return found
+
+
+_BLOCKS = (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith)
+
+
+def _place(node: ast.Call) -> tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def _parameters(ported: Ported) -> list[str]:
