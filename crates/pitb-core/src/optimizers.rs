@@ -4,9 +4,6 @@
 //! it does not know without a word, so the result is serialised again and compared with what was
 //! asked for.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
 use anyhow::{Context, Result, anyhow};
 use burn::config::Config;
 use burn::grad_clipping::{GradientClipping, GradientClippingConfig};
@@ -16,11 +13,11 @@ use burn::optim::{
     AdaGradConfig, AdafactorConfig, AdamConfig, AdamWConfig, AdanConfig, LBFGSConfig, LambConfig,
     LionConfig, ModuleOptimizer, MuonConfig, Optimizer, RmsPropConfig, SgdConfig,
 };
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::observe::{Observations, Observed};
+pub use pitb_record::state_names;
 
 /// Options as burn's configurations serialise them: field names to values, nested where they are.
 pub type Options = Map<String, Value>;
@@ -211,33 +208,6 @@ pub fn defaults() -> Result<Value> {
     );
     Ok(Value::Object(found))
 }
-
-/// burn's state names to PyTorch's for the optimizer called `name` by burn. Names that the
-/// registry doesn't map stay as they are.
-pub fn state_names(name: &str) -> &'static BTreeMap<String, String> {
-    static EMPTY: BTreeMap<String, String> = BTreeMap::new();
-    REGISTRY.get(name).unwrap_or(&EMPTY)
-}
-
-/// The names that both sides share stand in one file, which the Python package reads too.
-static REGISTRY: LazyLock<BTreeMap<String, BTreeMap<String, String>>> = LazyLock::new(|| {
-    #[derive(Deserialize)]
-    struct Registry {
-        optimizers: Vec<Entry>,
-    }
-    #[derive(Deserialize)]
-    struct Entry {
-        burn: String,
-        state: BTreeMap<String, String>,
-    }
-    let text = include_str!("../../../scripts/pitb/optimizers.json");
-    let registry: Registry = serde_json::from_str(text).expect("the registry is valid");
-    let flip = |state: BTreeMap<String, String>| state.into_iter().map(|(a, b)| (b, a)).collect();
-    let entries = registry.optimizers.into_iter();
-    entries
-        .map(|entry| (entry.burn, flip(entry.state)))
-        .collect()
-});
 
 fn configure<C, O>(
     name: &'static str,

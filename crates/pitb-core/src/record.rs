@@ -12,7 +12,7 @@ use crate::layout::{self, Named};
 use crate::models::{Evaluation, Objective, Problem, Shown};
 use crate::observe::{Observation, Observations, lbfgs_state};
 use crate::optimizers::{self, Configured};
-use crate::problem::dtype_name;
+use pitb_record::layout::dtype_name;
 use crate::spec::{ClippingBy, Plan, Spec};
 use crate::trace::Trace;
 use crate::trainer::{Optimizer, Trainer};
