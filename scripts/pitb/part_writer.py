@@ -65,7 +65,8 @@ class Item:
             if self.dtype == "bfloat16":
                 chunk = (chunk.astype(np.uint32) << np.uint32(16)).view(np.float32)
             out = buffer[: chunk.size]
-            np.copyto(out, chunk)
+            with np.errstate(invalid="ignore"):  # of signalling NaNs
+                np.copyto(out, chunk)
             yield out
 
 
