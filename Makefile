@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup resume breadth slice test check format lock libraries bench docs docs-check help
+.PHONY: all setup resume breadth slice digits test check format lock libraries bench docs docs-check help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -26,7 +26,11 @@ slice: setup ## A slice of that: all optimizers and options, fewer problems
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete breadth_slice || { $(HINT); exit 1; }
 	@cat results/breadth-slice/summary.txt
 
-test: all slice ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
+digits: setup ## The worked example of docs/recording.md: two recorded trainings, compared
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete digits || { $(HINT); exit 1; }
+	@cat results/digits/summary.md
+
+test: all slice digits ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 	cargo test --release --locked --workspace
 	$(BIN)/python scripts/fill_docs.py --check
 	$(BIN)/python -m pytest -n auto --dist loadfile
@@ -60,10 +64,10 @@ bench: all ## Measure the pipeline against the plainest way to do the same
 	$(BIN)/python bench/run.py
 	$(BIN)/python scripts/fill_docs.py
 
-docs: all ## Write what is generated into the documents
+docs: all digits ## Write what is generated into the documents
 	$(BIN)/python scripts/fill_docs.py
 
-docs-check: all ## Say which documents are stale
+docs-check: all digits ## Say which documents are stale
 	$(BIN)/python scripts/fill_docs.py --check
 
 setup:

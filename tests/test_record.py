@@ -137,7 +137,9 @@ def test_a_recorded_update_can_be_made_again(tmp_path):
     for name, parameter in model.named_parameters():
 
         def at(step, quantity, name=name, shape=parameter.shape):
-            return torch.tensor(found.find(step, quantity, name), dtype=torch.float32).reshape(shape)
+            return torch.tensor(found.find(step, quantity, name), dtype=torch.float32).reshape(
+                shape
+            )
 
         parameter.data = at(5, "param")
         parameter.grad = at(6, "grad")
@@ -548,8 +550,9 @@ def test_other_mistakes_are_named(tmp_path):
     with record(model, optimizer, tmp_path, overwrite=True):
         pass
     (tmp_path / "file").write_text("")
-    with pytest.raises(PitbError, match="cannot record into"), record(
-        model, optimizer, tmp_path / "file"
+    with (
+        pytest.raises(PitbError, match="cannot record into"),
+        record(model, optimizer, tmp_path / "file"),
     ):
         pass
 

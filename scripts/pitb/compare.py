@@ -460,7 +460,9 @@ def compare_files(
         return _compare_json(a, b, tolerance)
     steps = max((entry.step for entry in a.entries if entry.quantity == "param"), default=0)
     default = LONG_QUANTITIES if steps > 1 else ONE_STEP_QUANTITIES
-    if quantities is None and any("every" in run.metadata.get("configuration", {}) for run in (a, b)):
+    if quantities is None and any(
+        "every" in run.metadata.get("configuration", {}) for run in (a, b)
+    ):
         # What a recording holds was its owner's choice.
         known = {entry.quantity for run in (a, b) for entry in run.entries if entry.step > 0}
         default = tuple(name for name in default if name in known) or default

@@ -102,6 +102,11 @@ class PartWriter:
             self._block = block
             self._changed.notify_all()
 
+    def wait(self) -> None:
+        """Until what was handed over is written, or gathered."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._block is None)
+
     def end(self, block: list[Item], finished: bool) -> None:
         """Write what is left and ``block`` as the last part; ``finished`` where nothing went wrong.
 

@@ -227,6 +227,11 @@ class Recorder:
                 if parameter.grad is not None:
                     self._taken[name] = self._gradient(name, parameter, "grad")
 
+    def wait(self) -> None:
+        """Until what was recorded so far is handed to the disk, or gathered to be."""
+        if self._writer is not None:
+            self._writer.wait()
+
     def _note(self, quantity: str, tensor: str, value: Any) -> None:
         if self._writer is not None and self._due and quantity in self._quantities:
             self._noted[(quantity, tensor)] = value.detach() if hasattr(value, "detach") else value

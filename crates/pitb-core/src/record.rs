@@ -12,10 +12,10 @@ use crate::layout::{self, Named};
 use crate::models::{Evaluation, Objective, Problem, Shown};
 use crate::observe::{Observation, Observations, lbfgs_state};
 use crate::optimizers::{self, Configured};
-use pitb_record::layout::dtype_name;
 use crate::spec::{ClippingBy, Plan, Spec};
 use crate::trace::Trace;
 use crate::trainer::{Optimizer, Trainer};
+use pitb_record::layout::dtype_name;
 
 const F64: &str = "float64";
 

@@ -1,7 +1,8 @@
 //! The burn side of the worked example in docs/recording.md: a small network on real digits.
 //!
 //! `digits data.json traces/burn` trains with burn's defaults, `digits data.json traces/burn
-//! --fixed` with PyTorch's written out, and `--every N` records every n-th update.
+//! --fixed` with PyTorch's written out. `--every N` records every n-th update, and `--repeat N`
+//! trains on all batches n times.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -77,17 +78,28 @@ fn batch(data: &Data, rows: &[usize], device: &Device) -> (Tensor<2>, Tensor<1, 
 
 fn main() -> Result<()> {
     let mut places = Vec::new();
-    let (mut fixed, mut every) = (false, 20);
+    let (mut fixed, mut every, mut repeat) = (false, 20, 1);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--fixed" => fixed = true,
-            "--every" => every = arguments.next().context("--every needs a number")?.parse()?,
+            "--every" => {
+                every = arguments
+                    .next()
+                    .context("--every needs a number")?
+                    .parse()?
+            }
+            "--repeat" => {
+                repeat = arguments
+                    .next()
+                    .context("--repeat needs a number")?
+                    .parse()?
+            }
             _ => places.push(argument),
         }
     }
     let [path, folder] = places.as_slice() else {
-        bail!("usage: digits DATA.json FOLDER [--fixed] [--every N]");
+        bail!("usage: digits DATA.json FOLDER [--fixed] [--every N] [--repeat N]");
     };
     let file = File::open(path).with_context(|| format!("cannot read {path}"))?;
     let data: Data = serde_json::from_reader(BufReader::new(file)).context(path.clone())?;
@@ -103,7 +115,7 @@ fn main() -> Result<()> {
     let cross_entropy = CrossEntropyLossConfig::new().init(&device);
     let recording = pitb_record::record(folder).every(every).overwrite();
     let (mut recorder, mut optimizer) = recording.start(&model, &config)?;
-    for rows in &data.batches {
+    for rows in std::iter::repeat_n(&data.batches, repeat).flatten() {
         let (x, y) = batch(&data, rows, &device);
         let loss = cross_entropy.forward(model.forward(x), y);
         recorder.loss(&loss);

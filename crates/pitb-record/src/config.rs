@@ -61,10 +61,7 @@ pub(crate) fn clipping(fields: &Value) -> Option<GradientClippingConfig> {
 }
 
 /// As the configuration's own `init`, observed.
-pub(crate) fn observed<C: Recordable>(
-    config: &C,
-    observations: &Observations,
-) -> ModuleOptimizer {
+pub(crate) fn observed<C: Recordable>(config: &C, observations: &Observations) -> ModuleOptimizer {
     let bare = Observed::new(config.bare(), observations.clone()).named(C::NAME);
     let optimizer = ModuleOptimizer::from(bare);
     match clipping(&fields(config)) {

@@ -73,7 +73,10 @@ pub fn encode<W: Write + Send>(
         let statistics = steps.iter().min().zip(steps.iter().max());
         let statistics = statistics
             .map(|(min, max)| Statistics::int32(Some(*min), Some(*max), None, Some(0), false));
-        append(&mut group, dictionary(&columns[0], plain, &counts, statistics)?)?;
+        append(
+            &mut group,
+            dictionary(&columns[0], plain, &counts, statistics)?,
+        )?;
         let texts = runs.iter().map(|run| byte_array(&of(run).quantity));
         append(&mut group, dictionary(&columns[1], texts, &counts, None)?)?;
         let texts = runs.iter().map(|run| byte_array(&of(run).tensor));

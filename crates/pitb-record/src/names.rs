@@ -31,4 +31,3 @@ static REGISTRY: LazyLock<BTreeMap<String, BTreeMap<String, String>>> = LazyLock
         .map(|entry| (entry.burn, flip(entry.state)))
         .collect()
 });
-

@@ -215,7 +215,9 @@ impl Recorder {
             self.parameters(before, &model, &mut block);
         }
         let all = snapshots(&model, Some(&gradients), &None);
-        let order = all.iter().map(|tensor| (tensor.id, tensor.name.clone(), tensor.transposed));
+        let order = all
+            .iter()
+            .map(|tensor| (tensor.id, tensor.name.clone(), tensor.transposed));
         let order = order.collect::<Vec<_>>();
         let clips = self.clips || self.given.is_some();
         let first = self.given.take().unwrap_or(all);
@@ -230,11 +232,14 @@ impl Recorder {
             );
         }
         let wanted = |name: &str| wanted(&self.recording.tensors, name);
-        let seen = order.into_iter().zip(seen).map(|((_, name, transposed), seen)| Seen {
-            name,
-            transposed,
-            seen,
-        });
+        let seen = order
+            .into_iter()
+            .zip(seen)
+            .map(|((_, name, transposed), seen)| Seen {
+                name,
+                transposed,
+                seen,
+            });
         let seen = seen.filter(|it| wanted(&it.name)).collect::<Vec<_>>();
         if earlier {
             states(before, &seen, true, &mut block);
@@ -314,7 +319,8 @@ impl Recorder {
         self.noted.clear();
         self.given = None;
         let due = self.due();
-        self.observations.watch(due, self.recorded != Some(self.step));
+        self.observations
+            .watch(due, self.recorded != Some(self.step));
     }
 
     fn parameters<M: Module>(&mut self, step: usize, model: &M, block: &mut Vec<Item>) {
@@ -517,7 +523,11 @@ fn prepare(folder: &Path, overwrite: bool) -> Result<()> {
     let mut found = Vec::new();
     for file in fs::read_dir(folder).with_context(|| format!("cannot read {shown}"))? {
         let path = file?.path();
-        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_part) {
+        if path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(is_part)
+        {
             found.push(path);
         }
     }
@@ -551,7 +561,9 @@ fn metadata<M, C: Recordable>(
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let mut ids = std::collections::HashSet::new();
     let unique = all.iter().filter(|tensor| ids.insert(tensor.id));
-    let count = unique.map(|tensor| tensor.data.num_elements()).sum::<usize>();
+    let count = unique
+        .map(|tensor| tensor.data.num_elements())
+        .sum::<usize>();
     let tensors = all.iter().map(|tensor| {
         let mut shape = tensor.data.shape().to_vec();
         if tensor.transposed {
@@ -574,7 +586,9 @@ fn metadata<M, C: Recordable>(
         "model".to_string(),
         json!({"name": model_name::<M>(), "parameters": count, "tensors": tensors.collect::<Vec<_>>()}),
     );
-    let dtype = all.first().map_or("float32", |tensor| dtype_name(tensor.data.dtype()));
+    let dtype = all
+        .first()
+        .map_or("float32", |tensor| dtype_name(tensor.data.dtype()));
     found.insert("dtype".to_string(), json!(dtype));
     found.insert("versions".to_string(), crate::versions());
     found

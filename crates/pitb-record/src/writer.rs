@@ -146,7 +146,10 @@ impl PartWriter {
     }
 
     fn send(&mut self, order: Order) -> Result<()> {
-        let orders = self.orders.as_ref().ok_or_else(|| anyhow!("it has ended"))?;
+        let orders = self
+            .orders
+            .as_ref()
+            .ok_or_else(|| anyhow!("it has ended"))?;
         match orders.send(order) {
             Ok(()) => Ok(()),
             // The thread ended because of an error.
