@@ -83,10 +83,10 @@ rule train_digits_burn:
         "results/logs/train_digits_burn_{version}.log",
     benchmark:
         "results/benchmarks/train_digits_burn_{version}.tsv"
-    params:
-        fixed=lambda wildcards: "--fixed" if wildcards.version == "fixed" else "",
     wildcard_constraints:
         version="naive|fixed",
+    params:
+        fixed=lambda wildcards: "--fixed" if wildcards.version == "fixed" else "",
     message:
         "Training and recording the worked example on burn's side ({wildcards.version})"
     shell:

@@ -459,7 +459,7 @@ def compare_files(
     if suffixes[0]:
         return _compare_json(a, b, tolerance)
     steps = max((entry.step for entry in a.entries if entry.quantity == "param"), default=0)
-    default = LONG_QUANTITIES if steps > 1 else ONE_STEP_QUANTITIES
+    default: tuple[str, ...] = LONG_QUANTITIES if steps > 1 else ONE_STEP_QUANTITIES
     if quantities is None and any(
         "every" in run.metadata.get("configuration", {}) for run in (a, b)
     ):

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from pitb import parts, trace
 from pitb.errors import PitbError
 from pitb.files import replacing
-from pitb.trace import Entry, Trace
+from pitb.trace import Entry
 
 LARGE = 1 << 18
 """Values from which on a block is a part of its own, or gathered blocks are one."""

@@ -9,10 +9,11 @@ renamed to that name once it is written. Its metadata has, beside what every tra
 ``finished``   whether this is the last part of a recording that was ended, not killed
 =============  ==================================================================================
 
-Read together the parts are one trace. Its metadata is that of the last part, without ``part``; where
-the recording was not ended, ``unfinished`` says so, and how far it went.
+Read together the parts are one trace. Its metadata is that of the last part, without ``part``;
+where the recording was not ended, ``unfinished`` says so, and how far it went.
 """
 
+import itertools
 import re
 import uuid
 from collections.abc import Sequence
@@ -138,7 +139,7 @@ def write(whole: Trace, folder: Path, splits: Sequence[int] = ()) -> None:
         raise PitbError(f"{folder} holds a trace already")
     recording = uuid.uuid4().hex
     bounds = [0, *splits, len(whole.entries)]
-    for number, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for number, (start, end) in enumerate(itertools.pairwise(bounds)):
         chosen = whole.entries[start:end]
         first = chosen[0].first_row if chosen else 0
         rows = sum(entry.count for entry in chosen)

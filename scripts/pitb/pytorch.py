@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -17,6 +16,7 @@ import pitb
 from pitb import a1, trace
 from pitb.errors import PitbError, nearest
 from pitb.problems import Problem, problem
+from pitb.recordable import states
 from pitb.registry import optimizers, plain, published_optimizers
 from pitb.torch_models import Evaluation, Model
 
@@ -353,17 +353,8 @@ class _Training:
 
     def _add_states(self, step: int, named: dict[str, nn.Parameter]) -> None:
         """States sorted by name, so that both sides write them in one order."""
-        states: dict[str, list[tuple[str, Any]]] = {}
-        for name, parameter in named.items():
-            for optimizer in self.optimizers:
-                for state, value in optimizer.state.get(parameter, {}).items():
-                    number = isinstance(value, (torch.Tensor, int, float))
-                    if number and not isinstance(value, bool):
-                        states.setdefault(state, []).append((name, value))
-        for state, values in sorted(states.items()):
-            for name, value in values:
-                array = np.asarray(value.detach() if isinstance(value, torch.Tensor) else value)
-                self.recorder.add(step, f"state.{state}", array, str(array.dtype), name)
+        for state, name, value in states(named, self.optimizers):
+            self.recorder.add(step, f"state.{state}", value.numpy(), _dtype(value), name)
 
     def _save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

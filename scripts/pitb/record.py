@@ -12,13 +12,12 @@
             optimizer.step()
         recorder.loss(loss_function(model(x), y))  # of the trained model, if wanted
 
-The rest is seen by hooks. What stands in the trace at which step is what `pitb.trace` says: the loss
-and the gradients of step k belong to the parameters that update k starts from, parameters and states
-are those after it. Recorded are update 1 and every n-th one, each with the parameters and states
-before it, so that it can be computed again from the trace alone.
+The rest is seen by hooks. What stands in the trace at which step is what `pitb.trace` says: the
+loss and the gradients of step k belong to the parameters that update k starts from, parameters and
+states are those after it. Recorded are update 1 and every n-th one, each with the parameters and
+states before it, so that it can be computed again from the trace alone.
 """
 
-import fnmatch
 import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
@@ -29,10 +28,24 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 import pitb
-from pitb import parts, trace
+from pitb import trace
 from pitb.errors import PitbError, nearest
 from pitb.part_writer import Item, PartWriter
-from pitb.registry import plain
+from pitb.recordable import (
+    called,
+    check_optimizers,
+    check_parameter,
+    configuration,
+    dtype_name,
+    is_number,
+    matches,
+    named_parameters,
+    options_of,
+    prepare,
+    rank,
+    states,
+    unwrapped,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -133,19 +146,19 @@ class Recorder:
             if name not in known:
                 raise PitbError(f"no quantity {name!r}; nearest: {nearest(name, known)!r}")
         self._all = named_parameters(model)
-        self._named = {name: p for name, p in self._all.items() if _matches(name, tensors)}
+        self._named = {name: p for name, p in self._all.items() if matches(name, tensors)}
         for pattern in tensors or ():
-            if not any(_matches(name, [pattern]) for name in self._all):
+            if not any(matches(name, [pattern]) for name in self._all):
                 near = nearest(pattern, self._all)
                 raise PitbError(f"tensors: no parameter is like {pattern!r}; nearest: {near!r}")
         for name, parameter in self._named.items():
-            _check_parameter(name, parameter)
+            check_parameter(name, parameter)
         self._first_names: dict[str, torch.nn.Parameter] = {}
         for name, parameter in self._named.items():
             if not any(parameter is other for other in self._first_names.values()):
                 self._first_names[name] = parameter
         self._optimizers = optimizers
-        _check_optimizers(optimizers, self._all)
+        check_optimizers(optimizers, self._all)
         self._model = model
         self._folder = folder
         self._every = every
@@ -165,6 +178,8 @@ class Recorder:
         """The last step after which parameters were recorded."""
         self._losses: list[_Loss] = []
         self._noted: dict[tuple[str, str], Any] = {}
+        self._noticed: list[_Loss] = []
+        """The losses of the first evaluation by a closure."""
         self._went_backward = False
         self._evaluated = False
         """Whether the closure of an update was called already."""
@@ -172,7 +187,7 @@ class Recorder:
         self._taken: dict[str, Item] = {}
         """Gradients of the update to come as ``backward`` gave them, by tensor."""
         self._pools: list[dict[tuple[Any, ...], torch.Tensor]] = [{}, {}]
-        self._options = _options_of(optimizers)
+        self._options = options_of(optimizers)
 
     # -- what the training tells ---------------------------------------------------------------
 
@@ -245,9 +260,9 @@ class Recorder:
         if self._entered:
             raise PitbError(f"the recorder into {self._folder} was entered already; make another")
         self._entered = True
-        if _rank() > 0:
+        if rank() > 0:
             return self
-        _prepare(self._folder, self._overwrite)
+        prepare(self._folder, self._overwrite)
         self._writer = PartWriter(self._folder, self._metadata())
         for index, optimizer in enumerate(self._optimizers):
             self._hooks += [
@@ -333,8 +348,8 @@ class Recorder:
             if index in self._stepped:
                 missing = next(i for i in range(len(self._optimizers)) if i not in self._stepped)
                 raise PitbError(
-                    f"{_called(self._optimizers, index)} stepped twice before "
-                    f"{_called(self._optimizers, missing)} did; record optimizers together only "
+                    f"{called(self._optimizers, index)} stepped twice before "
+                    f"{called(self._optimizers, missing)} did; record optimizers together only "
                     "where each steps once an update"
                 )
             with torch.no_grad():
@@ -370,7 +385,6 @@ class Recorder:
                 self._losses = []
             return loss
 
-        self._noticed: list[_Loss] = []
         return evaluate
 
     def _after(self, index: int) -> Callable[..., None]:
@@ -437,9 +451,9 @@ class Recorder:
                     if any(parameter is member for member in group["params"]):
                         self._add(_number(step, "lr", name, float(group["lr"])))
         if first:
-            now = _options_of(self._optimizers)
+            now = options_of(self._optimizers)
             for key, value in now.items():
-                if value != self._options.get(key) and _is_number(value):
+                if value != self._options.get(key) and is_number(value):
                     # Schedulers may change more than the rate.
                     self._add(_number(step, f"option.{key}", "", float(value)))
 
@@ -469,7 +483,7 @@ class Recorder:
             total = values[0] if len(values) == 1 else torch.stack(values).sum()
             if isinstance(self._losses[0].value, float):
                 total = total.to(torch.float64)
-            self._add(_number(step, "loss", "", total.item(), _dtype(total)))
+            self._add(_number(step, "loss", "", total.item(), dtype_name(total)))
 
     def _take_gradients(self, step: int) -> None:
         """Those that ``backward`` gave, and those that the optimizer was given where they are
@@ -531,7 +545,7 @@ class Recorder:
         array = bits.numpy()
         if value.dtype == torch.bfloat16:
             array = array.view(np.uint16)
-        return Item(step, quantity, tensor, tuple(value.shape), _dtype(value), array)
+        return Item(step, quantity, tensor, tuple(value.shape), dtype_name(value), array)
 
     def _add(self, item: Item) -> None:
         kind = item.quantity.partition(".")[0]
@@ -568,7 +582,7 @@ class Recorder:
     def _metadata(self) -> dict[str, Any]:
         import torch
 
-        unwrapped = _unwrapped(self._model)
+        module = unwrapped(self._model)
         unique = {id(parameter): parameter.numel() for parameter in self._all.values()}
         first = next(iter(self._all.values()))
         return {
@@ -581,11 +595,11 @@ class Recorder:
                 **({"resume_step": self._start} if self._start else {}),
             },
             "model": {
-                "name": type(unwrapped).__name__,
+                "name": type(module).__name__,
                 "parameters": sum(unique.values()),
                 "tensors": [{"name": n, "shape": list(p.shape)} for n, p in self._all.items()],
             },
-            "dtype": _dtype(first),
+            "dtype": dtype_name(first),
             "threads": torch.get_num_threads(),
             "versions": {
                 "pitb": pitb.__version__,
@@ -621,181 +635,6 @@ class _Loss:
         if self.flow is None or not self.flow >= SCALED:
             return False
         return bool(np.frexp(self.flow)[0] == 0.5)
-
-
-def named_parameters(model: "torch.nn.Module") -> dict[str, "torch.nn.Parameter"]:
-    """All parameters under their names in the ``state_dict``, a tied one under each, without the
-    prefixes of wrappers.
-
-    Raises:
-        PitbError: There is none.
-    """
-    unwrapped = _unwrapped(model)
-    found = {
-        name.replace("_orig_mod.", ""): parameter
-        for name, parameter in unwrapped.named_parameters(remove_duplicate=False)
-    }
-    if not found:
-        raise PitbError(f"the model {type(unwrapped).__name__} has no parameters")
-    return found
-
-
-def _unwrapped(model: Any) -> Any:
-    """The module within ``torch.compile`` and ``DistributedDataParallel``."""
-    import torch
-
-    wrappers = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
-    while True:
-        if hasattr(model, "_orig_mod"):
-            model = model._orig_mod
-        elif isinstance(model, wrappers):
-            model = model.module
-        else:
-            return model
-
-
-def states(
-    named: dict[str, "torch.nn.Parameter"], optimizers: Iterable["torch.optim.Optimizer"]
-) -> list[tuple[str, str, "torch.Tensor"]]:
-    """State, tensor and value of all that optimizers keep, sorted by state, so that both sides
-    write them in one order. Lists, and what is no number, are left out.
-    """
-    import torch
-
-    found: dict[str, list[tuple[str, torch.Tensor]]] = {}
-    for name, parameter in named.items():
-        for optimizer in optimizers:
-            for state, value in optimizer.state.get(parameter, {}).items():
-                if isinstance(value, torch.Tensor):
-                    found.setdefault(state, []).append((name, value.detach()))
-                elif isinstance(value, (int, float)) and not isinstance(value, bool):
-                    dtype = torch.int64 if isinstance(value, int) else torch.float64
-                    found.setdefault(state, []).append((name, torch.tensor(value, dtype=dtype)))
-    return [(state, name, value) for state in sorted(found) for name, value in found[state]]
-
-
-def configuration(
-    optimizers: Sequence["torch.optim.Optimizer"], named: dict[str, "torch.nn.Parameter"]
-) -> dict[str, Any]:
-    """Class and options of the first group, resolved, under PyTorch's names; and where there are
-    more groups, those of each, with the names of its parameters.
-    """
-    names = {id(parameter): name for name, parameter in reversed(named.items())}
-    groups = []
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            options = {
-                key: value
-                for key, value in plain({k: v for k, v in group.items() if k != "params"}).items()
-                if key in optimizer.defaults and key != "lr"
-            }
-            groups.append(
-                {
-                    "parameters": [names[id(parameter)] for parameter in group["params"]],
-                    "optimizer": type(optimizer).__name__,
-                    "options": options,
-                    "lr": float(group["lr"]),
-                }
-            )
-    first = groups[0]
-    found = {key: first[key] for key in ("optimizer", "options", "lr")}
-    return {**found, **({"groups": groups[1:]} if groups[1:] else {})}
-
-
-def _options_of(optimizers: Sequence["torch.optim.Optimizer"]) -> dict[str, Any]:
-    """Every option of every group but the rate, numbers one by one, ``betas[0]``."""
-    found: dict[str, Any] = {}
-    groups = [(item, group) for item in optimizers for group in item.param_groups]
-    for index, (optimizer, group) in enumerate(groups):
-        prefix = "" if index == 0 else f"groups[{index - 1}]."
-        for key in optimizer.defaults:
-            value = group.get(key)
-            if key == "lr":
-                continue
-            if isinstance(value, (list, tuple)):
-                found |= {f"{prefix}{key}[{i}]": item for i, item in enumerate(value)}
-            else:
-                found[f"{prefix}{key}"] = value
-    return {key: float(value) if _is_number(value) else value for key, value in found.items()}
-
-
-def _is_number(value: Any) -> bool:
-    single = getattr(value, "numel", lambda: 0)() == 1
-    return single or (isinstance(value, (int, float)) and not isinstance(value, bool))
-
-
-def _matches(name: str, patterns: list[str] | None) -> bool:
-    return patterns is None or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _check_parameter(name: str, parameter: "torch.nn.Parameter") -> None:
-    import torch
-
-    what = None
-    if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
-        what = "is not initialized; call the model once before"
-    elif hasattr(parameter, "to_local"):
-        what = "is distributed over processes"
-    elif parameter.layout != torch.strided:
-        what = f"is sparse ({parameter.layout})"
-    elif parameter.device.type == "meta":
-        what = "is on the meta device and has no values"
-    elif _dtype(parameter) not in trace.DTYPES:
-        what = f"is of dtype {_dtype(parameter)}, which a trace cannot hold"
-    if what is not None:
-        raise PitbError(f"the parameter {name} {what}; leave it out by tensors=[...], if need be")
-
-
-def _check_optimizers(optimizers: Sequence[Any], named: dict[str, "torch.nn.Parameter"]) -> None:
-    if not optimizers:
-        raise PitbError("there is no optimizer to record")
-    known = {id(parameter) for parameter in named.values()}
-    for index, optimizer in enumerate(optimizers):
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if id(parameter) not in known:
-                    shape = tuple(parameter.shape)
-                    raise PitbError(
-                        f"{_called(optimizers, index)} trains a parameter of shape {shape} that "
-                        "the model does not have; give record() the model that holds all of them"
-                    )
-
-
-def _called(optimizers: Sequence[Any], index: int) -> str:
-    place = f" (number {index + 1})" if len(optimizers) > 1 else ""
-    return f"{type(optimizers[index]).__name__}{place}"
-
-
-def _prepare(folder: Path, overwrite: bool) -> None:
-    """Make the folder; delete a trace in it where that is wanted.
-
-    Raises:
-        PitbError: It cannot be made, or holds a trace.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        found = sorted([*folder.glob("part-*.parquet"), *folder.glob(".part-*.parquet.part")])
-        if found and not overwrite:
-            raise PitbError(
-                f"{folder} holds a trace already ({found[0].name}); record into another folder, "
-                "or with overwrite=True"
-            )
-        # From the last to the first, so that what a kill leaves is a trace without its end.
-        for path in reversed(found):
-            path.unlink()
-    except OSError as error:
-        raise PitbError(f"cannot record into {folder}: {error.strerror or error}") from error
-
-
-def _rank() -> int:
-    import torch.distributed as distributed
-
-    started = distributed.is_available() and distributed.is_initialized()
-    return int(distributed.get_rank()) if started else 0
-
-
-def _dtype(tensor: "torch.Tensor") -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _number(step: int, quantity: str, tensor: str, value: float, dtype: str = "float64") -> Item:
