@@ -185,7 +185,7 @@ def test_losses_and_gradients_of_micro_batches_are_added_up(tmp_path):
                 recorder.loss(loss_of(model) / 2).backward()
             optimizer.step()
     found = trace.read(tmp_path)
-    assert found.find(1, "loss")[0] == pytest.approx(float(loss_of(net())), rel=1e-6)
+    assert found.find(1, "loss")[0] == pytest.approx(loss_of(net()).item(), rel=1e-6)
     assert len(found.select(1, "loss")) == 1
 
 
