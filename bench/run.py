@@ -192,7 +192,9 @@ def recording_burn(repeats: int) -> dict[str, Any]:
         text=True,
         check=True,
     )
-    return {"side": "burn", **json.loads(ended.stdout)}
+    found = json.loads(ended.stdout)
+    rounded = {key: round(value, 3) for key, value in found.items() if isinstance(value, float)}
+    return {"side": "burn", **found, **rounded}
 
 
 MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] = {

@@ -92,6 +92,7 @@ TARGETS_ZH = {
     "check": "格式、代码检查和类型",
     "format": "整理全部格式",
     "lock": "把 requirements.in 里要的东西连同哈希固定下来",
+    "libraries": "版本变了之后，记录两个库的调用和默认值",
     "bench": "和最朴素的做法对比，测量流水线",
     "docs": "把生成的内容写进文档",
     "docs-check": "说出哪些文档过时了",
