@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup resume breadth slice explain port test check format lock libraries bench docs docs-check help
+.PHONY: all setup resume breadth slice explain port digits test check format lock libraries bench docs docs-check help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -34,7 +34,11 @@ port: setup ## Port every configuration of PyTorch's list to burn, build it, tra
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete port || { $(HINT); exit 1; }
 	@cat results/port/summary.txt
 
-test: all slice port ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
+digits: setup ## The worked example of docs/recording.md: two recorded trainings, compared
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete digits || { $(HINT); exit 1; }
+	@cat results/digits/summary.md
+
+test: all slice port digits ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 	cargo test --release --locked --workspace
 	$(BIN)/python scripts/fill_docs.py --check
 	$(BIN)/python -m pytest -n auto --dist loadfile
@@ -69,10 +73,10 @@ bench: all ## Measure the pipeline against the plainest way to do the same
 	$(BIN)/python bench/run.py
 	$(BIN)/python scripts/fill_docs.py
 
-docs: all ## Write what is generated into the documents
+docs: all digits ## Write what is generated into the documents
 	$(BIN)/python scripts/fill_docs.py
 
-docs-check: all ## Say which documents are stale
+docs-check: all digits ## Say which documents are stale
 	$(BIN)/python scripts/fill_docs.py --check
 
 setup:

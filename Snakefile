@@ -37,6 +37,7 @@ include: "rules/breadth.smk"
 include: "rules/findings.smk"
 include: "rules/explain.smk"
 include: "rules/port.smk"
+include: "rules/record.smk"
 
 
 onstart:

@@ -211,6 +211,34 @@ def breadth(folder: Path, repeats: int) -> dict[str, Any]:
     }
 
 
+def recording(model: str, batch: int, repeats: int, *extra: str) -> dict[str, Any]:
+    """What recording costs a PyTorch training; see bench/recording.py."""
+    command = [sys.executable, ROOT / "bench/recording.py", "--model", model, "--batch", batch]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
+    ended = subprocess.run(
+        list(map(str, [*command, "--turns", repeats, *extra])),
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return {"side": "PyTorch", **json.loads(ended.stdout)}
+
+
+def recording_burn(repeats: int) -> dict[str, Any]:
+    """The same of a burn training; see crates/pitb-record/examples/cost.rs."""
+    timed("cargo", "build", "--release", "--locked", "-p", "pitb-record", "--examples", cwd=ROOT)
+    ended = subprocess.run(
+        [ROOT / "target/release/examples/cost", str(repeats)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found = json.loads(ended.stdout)
+    rounded = {key: round(value, 3) for key, value in found.items() if isinstance(value, float)}
+    return {"side": "burn", **found, **rounded}
+
+
 MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] = {
     "pipeline": ("everything from built programs, against by hand", pipeline, 5),
     "margin_pytorch": (
@@ -224,6 +252,26 @@ MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] 
         5,
     ),
     "breadth": ("the whole of the breadth from built programs", breadth, 1),
+    "record_pytorch": (
+        "recording all tensors on PyTorch's side, of a step that is short for its parameters",
+        lambda _, repeats: recording("mlp", 256, repeats),
+        10,
+    ),
+    "record_pytorch_chosen": (
+        "recording the last layer and the biases of it",
+        lambda _, repeats: recording("mlp", 256, repeats, "--tensors", "4.*", "*.bias"),
+        10,
+    ),
+    "record_pytorch_cnn": (
+        "recording all tensors of a convolutional network",
+        lambda _, repeats: recording("cnn", 64, repeats, "--steps", "50"),
+        5,
+    ),
+    "record_burn": (
+        "recording all tensors on burn's side",
+        lambda _, repeats: recording_burn(repeats),
+        10,
+    ),
     "build": ("a cold build, against one of a crate that only depends on burn", build, 2),
 }
 

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,7 @@ FILES = {
     "docs/rules.md": "en",
     "docs/breadth.md": "en",
     "docs/porting.md": "en",
+    "docs/recording.md": "en",
 }
 
 ROWS = {
@@ -97,6 +99,7 @@ TARGETS_ZH = {
     "explain": "对要求解释的比较，说出哪个默认值或公式代价多大",
     "port": "把 PyTorch 清单里的每个配置移植到 burn，编译，两侧训练",
     "slice": "其中的一部分：全部优化器和选项，较少的问题",
+    "digits": "docs/recording.md 里的完整例子：两次记录下来的训练，加以比较",
     "test": "测试一切：先是 cargo 的测试，再用 pytest 测包和整条流水线",
     "check": "格式、代码检查和类型",
     "format": "整理全部格式",
@@ -157,7 +160,59 @@ def contents(language: str) -> dict[str, str]:
         "problems": problems_table(),
         "choices": choices_table(),
         "laws": laws_table(),
+        "digits": read_text(ROOT / "results/digits/summary.md"),
+        "digits-loop": excerpt(
+            "examples/digits/digits.py", "    optimizer = ", "        with torch"
+        ),
+        "digits-burn-loop": excerpt(
+            "crates/pitb-record/examples/digits.rs", "    let recording = ", "    let rows = "
+        ),
+        "digits-fix": excerpt(
+            "crates/pitb-record/examples/digits.rs", "    let config = ", "    let cross_entropy"
+        ),
+        "recording-cost": recording_cost(bench),
     }
+
+
+def excerpt(name: str, start: str, end: str) -> str:
+    """The lines of a file from the first that starts with ``start`` up to one with ``end``."""
+    lines = read_text(ROOT / name).splitlines()
+    places = [
+        next((i for i, line in enumerate(lines) if line.startswith(s)), None) for s in (start, end)
+    ]
+    first, last = places
+    if first is None or last is None or last <= first:
+        raise PitbError(f"{name} has no lines from {start!r} to {end!r}")
+    language = {"py": "python", "rs": "rust"}[name.rpartition(".")[2]]
+    text = textwrap.dedent("\n".join(lines[first:last])).rstrip()
+    return f"```{language}\n{text}\n```"
+
+
+def recording_cost(bench: dict[str, Any]) -> str:
+    """What ``make bench`` measured of recording."""
+    found = {name: item for name, item in bench.items() if name.startswith("record_")}
+    if not found:
+        raise PitbError("bench/bench.json holds nothing on recording; run make bench")
+    lines = [
+        "| training | parameters | step | recorded | time, recorded to not (least to most) "
+        "| memory, first and last turn |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for item in found.values():
+        spread = f"{item['ratio']} ({item['ratio_min']}–{item['ratio_max']})"
+        memory = f"{item['memory_first_mb']:.0f}, {item['memory_last_mb']:.0f} MB"
+        tensors = item["tensors"]
+        chosen = "all tensors" if not tensors else ", ".join(f"`{name}`" for name in tensors)
+        cells = (
+            f"{item['side']}, {item['model']}, batch {item['batch']}",
+            f"{item['parameters']:,}",
+            f"{item['step_ms']} ms",
+            chosen,
+            spread,
+            memory,
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def coverage_line(language: str) -> str:

@@ -159,8 +159,8 @@ def test_what_is_no_parquet_is_refused(tmp_path, content):
         trace.read(tmp_path / "missing.parquet")
 
 
-def test_a_folder_is_no_trace(tmp_path):
-    with pytest.raises(PitbError, match="is not a file"):
+def test_an_empty_folder_is_no_trace(tmp_path):
+    with pytest.raises(PitbError, match="holds no part of a trace"):
         trace.read(tmp_path)
 
 

@@ -72,13 +72,19 @@ class Comparison:
     initial_state: dict[str, Any] = field(default_factory=dict)
     """What the preflight found: ``status`` and a hash for each tensor that a run starts from."""
     error: str | None = None
+    partial: str | None = None
+    """Which steps were compared, where a recording was not ended and those after were not."""
 
     @property
     def verdict(self) -> str:
-        """OK where every row is, MISMATCH where one is not, error where there was no comparing."""
+        """OK where every row is, MISMATCH where one is not, error where there was no comparing, or
+        where what could be compared is not all and shows no difference.
+        """
         if self.error is not None:
             return ERROR
-        return OK if all(row.verdict == OK for row in self.rows) else MISMATCH
+        if not all(row.verdict == OK for row in self.rows):
+            return MISMATCH
+        return OK if self.partial is None else ERROR
 
     @property
     def worst(self) -> float:
@@ -195,12 +201,22 @@ def compare(
     """
     comparison = Comparison(a.run, b.run, tolerance, list(quantities))
     for run in (a, b):
-        if run.error is not None:
+        # A recording that was not ended can be compared as far as it goes.
+        if run.error is not None and run.unfinished is None:
             raise NotComparable(f"{run.run} ended early: {run.error}")
     comparison.initial_state = preflight(a, b, initial_state_may_differ)
     if comparison.initial_state["status"] == DIFFERENT:
         raise NotComparable(comparison.initial_state["difference"])
     entries_a, entries_b = _selected(a, quantities), _selected(b, quantities)
+    last = _last_common_step(a, b)
+    if last is not None:
+        entries_a = {key: entry for key, entry in entries_a.items() if entry.step <= last}
+        entries_b = {key: entry for key, entry in entries_b.items() if entry.step <= last}
+        why = "; ".join(f"{run.run} was {run.unfinished}" for run in (a, b) if run.unfinished)
+        left = sum(entry.step > last for run in (a, b) for entry in run.entries)
+        comparison.partial = (
+            f"only steps up to {last} are compared: {why}; {left} tensors of later steps are not"
+        )
     for quantity in quantities:
         if not any(key[1] == quantity for key in (*entries_a, *entries_b)):
             known = {entry.quantity for entry in (*a.entries, *b.entries)}
@@ -219,6 +235,13 @@ def compare(
 def _selected(run: Trace, quantities: Sequence[str]) -> dict[Key, Entry]:
     """The entries to compare. The initial parameters are the preflight's."""
     return {e.key: e for e in run.entries if e.quantity in quantities and e.step > 0}
+
+
+def _last_common_step(a: Trace, b: Trace) -> int | None:
+    """The last step of a recording that was not ended, of the shorter where both were not."""
+    unended = [run for run in (a, b) if run.unfinished is not None]
+    lasts = (max((entry.step for entry in run.entries), default=0) for run in unended)
+    return min(lasts, default=None)
 
 
 def _check_same(
@@ -436,7 +459,13 @@ def compare_files(
     if suffixes[0]:
         return _compare_json(a, b, tolerance)
     steps = max((entry.step for entry in a.entries if entry.quantity == "param"), default=0)
-    default = LONG_QUANTITIES if steps > 1 else ONE_STEP_QUANTITIES
+    default: tuple[str, ...] = LONG_QUANTITIES if steps > 1 else ONE_STEP_QUANTITIES
+    if quantities is None and any(
+        "every" in run.metadata.get("configuration", {}) for run in (a, b)
+    ):
+        # What a recording holds was its owner's choice.
+        known = {entry.quantity for run in (a, b) for entry in run.entries if entry.step > 0}
+        default = tuple(name for name in default if name in known) or default
     return compare(a, b, tolerance, quantities or default)
 
 
@@ -486,16 +515,18 @@ def step_lines(comparison: Comparison) -> list[str]:
     loss_a, loss_b = (f"loss_{short.get(side, side)}" for side in sides)
     lines = [f"step  {loss_a:>10}  {loss_b:>10}  {'|dloss|':>8}  max|dparam|"]
     for step in comparison.steps():
-        (loss,) = comparison.at(step, "loss")
         largest = comparison.max_abs(step, "param")
-        lines.append(f"{step:>4}  {loss.a:.8f}  {loss.b:.8f}  {loss.max_abs:.2e}  {largest:>11.2e}")
+        losses = " " * 32  # of the steps before the recorded ones there are parameters alone
+        for loss in comparison.at(step, "loss"):
+            losses = f"{loss.a:.8f}  {loss.b:.8f}  {loss.max_abs:.2e}"
+        lines.append(f"{step:>4}  {losses}  {largest:>11.2e}")
     return lines
 
 
 def report(comparison: Comparison) -> str:
     """What `scripts/compare.py` prints: the pages' table and its last line."""
     last_step = max(comparison.steps(), default=0)
-    has_losses = last_step > 1 and all(comparison.at(s, "loss") for s in comparison.steps())
+    has_losses = last_step > 1 and any(comparison.at(s, "loss") for s in comparison.steps())
     if has_losses:
         lines = step_lines(comparison)
     else:
@@ -505,5 +536,7 @@ def report(comparison: Comparison) -> str:
             f"{name:<{width}}  n={row.n:>3}  max|diff|={row.max_abs:.2e}"
             for name, row in zip(names, comparison.rows, strict=True)
         ]
+    if comparison.partial is not None:
+        lines.append(comparison.partial)
     summary = f"worst={comparison.worst:.2e} tol={comparison.tolerance:g} {comparison.verdict}"
     return "\n".join([*lines, summary])

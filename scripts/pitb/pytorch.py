@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -18,6 +17,7 @@ import pitb
 from pitb import a1, torch_checkpoint, trace
 from pitb.errors import PitbError, nearest
 from pitb.problems import Problem, problem
+from pitb.recordable import states
 from pitb.registry import optimizers, plain, published_optimizers
 from pitb.torch_models import Evaluation, Model
 
@@ -421,44 +421,10 @@ class _Training:
 
     def _add_states(self, step: int, named: dict[str, nn.Parameter], evaluations: int) -> None:
         """States sorted by name, so that both sides write them in one order."""
-        states: dict[str, list[tuple[str, Any]]] = {}
+        for state, name, value in states(named, self.optimizers):
+            self.recorder.add(step, f"state.{state}", value.numpy(), _dtype(value), name)
         if isinstance(self.optimizers[0], torch.optim.LBFGS):
-            states = self._lbfgs_states(named)
-            states["evaluations"] = [("", evaluations)]
-            named = {}
-        for name, parameter in named.items():
-            for optimizer in self.optimizers:
-                for state, value in optimizer.state.get(parameter, {}).items():
-                    number = isinstance(value, (torch.Tensor, int, float))
-                    if number and not isinstance(value, bool):
-                        states.setdefault(state, []).append((name, value))
-        for state, values in sorted(states.items()):
-            for name, value in values:
-                array = np.asarray(value.detach() if isinstance(value, torch.Tensor) else value)
-                self.recorder.add(step, f"state.{state}", array, str(array.dtype), name)
-
-    def _lbfgs_states(self, named: dict[str, nn.Parameter]) -> dict[str, list[tuple[str, Any]]]:
-        """The one state of all parameters: vectors cut into tensors; of the history its length and
-        the newest pair.
-        """
-        (group,) = self.optimizers[0].param_groups
-        kept = self.optimizers[0].state[group["params"][0]]
-        names = {id(value): name for name, value in reversed(named.items())}  # the first one
-        trained = [names[id(value)] for value in group["params"]]
-        found: dict[str, list[tuple[str, Any]]] = {}
-        for name, value in kept.items():
-            if name in ("old_dirs", "old_stps") and value is not None:
-                found[f"{name}.len"] = [("", len(value))]
-                value = value[-1] if value else None
-            if isinstance(value, torch.Tensor) and value.ndim:
-                pieces = value.split([named[tensor].numel() for tensor in trained])
-                found[name] = [
-                    (tensor, piece.view_as(named[tensor]))
-                    for tensor, piece in zip(trained, pieces, strict=True)
-                ]
-            elif isinstance(value, (torch.Tensor, int, float)):
-                found[name] = [("", value)]
-        return found
+            self.recorder.add(step, "state.evaluations", evaluations, "int64")
 
     def _save(self, path: Path) -> None:
         try:

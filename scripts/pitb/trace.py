@@ -10,7 +10,8 @@ index       int64   position in the flattened tensor, row-major, in PyTorch's la
 value       double  every f32 is exact in it
 ==========  ======  =========================================================================
 
-The file's metadata holds, under the key ``pitb``, JSON that lists the contents in order.
+The file's metadata holds, under the key ``pitb``, JSON that lists the contents in order. A trace
+may also be a folder of such files (`pitb.parts`).
 """
 
 import json
@@ -94,6 +95,11 @@ class Trace:
         return self.metadata.get("error")
 
     @property
+    def unfinished(self) -> str | None:
+        """How far a recording went that was not ended, where it was not."""
+        return self.metadata.get("unfinished")
+
+    @property
     def configuration(self) -> dict[str, Any]:
         """The resolved configuration, every hyper-parameter in it."""
         configuration: dict[str, Any] = self.metadata["configuration"]
@@ -156,22 +162,26 @@ def write(trace: Trace, path: Path) -> None:
     """
     metadata = {**trace.metadata, "contents": [asdict(entry) for entry in trace.entries]}
     text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
-    with (
-        replacing(path) as temporary,
-        pq.ParquetWriter(
-            temporary,
-            SCHEMA,
-            compression="none",
-            use_dictionary=["step", "quantity", "tensor"],
-            column_encoding={"index": "DELTA_BINARY_PACKED", "value": "PLAIN"},
-            store_schema=False,
-        ) as writer,
-    ):
-        writer.write_table(_table(trace), row_group_size=ROW_GROUP)
+    with replacing(path) as temporary, parquet_writer(temporary) as writer:
+        writer.write_table(encode_columns(trace), row_group_size=ROW_GROUP)
         writer.add_key_value_metadata({METADATA_KEY: text.encode()})
 
 
-def _table(trace: Trace) -> pa.Table:
+def parquet_writer(path: Path, **options: Any) -> pq.ParquetWriter:
+    """A writer of trace files; ``options`` are further ones of pyarrow's."""
+    return pq.ParquetWriter(
+        path,
+        SCHEMA,
+        compression="none",
+        use_dictionary=["step", "quantity", "tensor"],
+        column_encoding={"index": "DELTA_BINARY_PACKED", "value": "PLAIN"},
+        store_schema=False,
+        **options,
+    )
+
+
+def encode_columns(trace: Trace) -> pa.Table:
+    """The rows of a trace."""
     counts = np.array([entry.count for entry in trace.entries], dtype=np.int64)
 
     def repeated(values: list[Any], kind: pa.DataType) -> pa.Array:
@@ -190,11 +200,16 @@ def _table(trace: Trace) -> pa.Table:
 
 
 def read(path: Path) -> Trace:
-    """Read a trace.
+    """Read a trace, a file or a folder of parts.
 
     Raises:
-        PitbError: The file is missing, is no Parquet file, or is no trace of this schema.
+        PitbError: The file is missing, is no Parquet file, or is no trace of this schema; or the
+            parts of a folder are not those of one trace.
     """
+    if path.is_dir():
+        from pitb import parts
+
+        return parts.read(path)
     if not path.is_file():
         raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
     try:
@@ -218,7 +233,7 @@ def read(path: Path) -> Trace:
     if rows != len(values):
         raise PitbError(f"{path} lists {rows} values in its metadata but holds {len(values)}")
     found = Trace(entries, values, metadata, str(path))
-    expected = _table(found)
+    expected = encode_columns(found)
     for name in SCHEMA.names[:-1]:
         if not table.column(name).equals(expected.column(name)):
             raise PitbError(f"{path}: column '{name}' is not what its metadata lists")

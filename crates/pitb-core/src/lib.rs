@@ -5,7 +5,6 @@
 //! - [`models`]: the models of the problems, made of burn's own modules, and their losses.
 //! - [`layout`]: a module's tensors under PyTorch's names, in PyTorch's layout.
 //! - [`optimizers`]: any of burn's optimizers from its name and any of its configuration's fields.
-//! - [`observe`]: an optimizer around another that notes what it was given and what it keeps.
 //! - [`clip`]: clipping as PyTorch's training loops do it, which burn has no configuration for.
 //! - [`schedule`]: learning rates by any of burn's schedulers.
 //! - [`spec`]: what to train, and the check of it.
@@ -13,9 +12,10 @@
 //! - [`checkpoint`]: parameters and states of a run in a file.
 //! - [`record`]: the training of a run, and what its trace holds of it.
 //! - [`run`]: a run from its specification to its trace.
-//! - [`trace`]: the trace file.
 //! - [`json`]: JSON that a user wrote, read strictly.
 //! - [`cli`]: what the command lines have in common.
+//!
+//! Traces, layout and observation are [`pitb_record`]'s, which also records trainings of others.
 
 pub mod a1;
 pub mod checkpoint;
@@ -24,12 +24,12 @@ pub mod clip;
 pub mod json;
 pub mod layout;
 pub mod models;
-pub mod observe;
 pub mod optimizers;
 pub mod problem;
 pub mod record;
 pub mod run;
 pub mod schedule;
 pub mod spec;
-pub mod trace;
 pub mod trainer;
+
+pub use pitb_record::{observe, trace};

@@ -4,9 +4,6 @@
 //! it does not know without a word, so the result is serialised again and compared with what was
 //! asked for.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
 use anyhow::{Context, Result, anyhow};
 use burn::config::Config;
 use burn::grad_clipping::{GradientClipping, GradientClippingConfig};
@@ -16,11 +13,11 @@ use burn::optim::{
     AdaGradConfig, AdafactorConfig, AdamConfig, AdamWConfig, AdanConfig, LBFGSConfig, LambConfig,
     LionConfig, ModuleOptimizer, MuonConfig, Optimizer, RmsPropConfig, SgdConfig,
 };
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::observe::{Observations, Observed};
+pub use pitb_record::state_name;
 
 /// Options as burn's configurations serialise them: field names to values, nested where they are.
 pub type Options = Map<String, Value>;
@@ -210,47 +207,6 @@ pub fn defaults() -> Result<Value> {
         json!({"debug": format!("{momentum:?}"), "fields": serialised(&momentum)?}),
     );
     Ok(Value::Object(found))
-}
-
-/// PyTorch's name of what burn's optimizer `name` calls `state`, for a parameter of so many
-/// `dimensions` that burn stores `transposed` or not. What the registry doesn't map stays as it is.
-pub fn state_name<'a>(name: &str, state: &'a str, dimensions: usize, transposed: bool) -> &'a str {
-    let Some(entry) = REGISTRY.get(name) else {
-        return state;
-    };
-    let shaped = match (dimensions, transposed) {
-        (0 | 1, _) => &entry.state_vector,
-        (_, true) => &entry.state_transposed,
-        (_, false) => &entry.state_matrix,
-    };
-    let mut all = shaped.iter().chain(&entry.state);
-    let found = all.find(|(_, burn)| *burn == state);
-    found.map_or(state, |(pytorch, _)| pytorch)
-}
-
-/// The names that both sides share stand in one file, which the Python package reads too.
-static REGISTRY: LazyLock<BTreeMap<String, Entry>> = LazyLock::new(|| {
-    #[derive(Deserialize)]
-    struct Registry {
-        optimizers: Vec<Entry>,
-    }
-    let text = include_str!("../../../scripts/pitb/optimizers.json");
-    let registry: Registry = serde_json::from_str(text).expect("the registry is valid");
-    let entries = registry.optimizers.into_iter();
-    entries.map(|entry| (entry.burn.clone(), entry)).collect()
-});
-
-/// One optimizer's names of states: PyTorch's to burn's.
-#[derive(Deserialize)]
-struct Entry {
-    burn: String,
-    state: BTreeMap<String, String>,
-    #[serde(default)]
-    state_vector: BTreeMap<String, String>,
-    #[serde(default)]
-    state_matrix: BTreeMap<String, String>,
-    #[serde(default)]
-    state_transposed: BTreeMap<String, String>,
 }
 
 fn configure<C, O>(

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::optimizers::nearest;
+use pitb_record::layout::dtype_name;
 
 /// The element type of a run's parameters, inputs, gradients and states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -61,20 +62,6 @@ pub fn int_tensor<const D: usize>(
     let values = values.iter().map(|value| *value as i64);
     let data = TensorData::new(values.collect::<Vec<_>>(), shape.to_vec());
     Tensor::from_data(data, (device, DType::I64))
-}
-
-/// PyTorch's name of one of burn's element types, `float32`.
-pub fn dtype_name(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F64 => "float64",
-        DType::F32 => "float32",
-        DType::Flex32 => "flex32",
-        DType::F16 => "float16",
-        DType::BF16 => "bfloat16",
-        DType::I64 => "int64",
-        DType::I32 => "int32",
-        _ => "other",
-    }
 }
 
 /// The models that the programs know.

@@ -11,11 +11,12 @@ use crate::clip::{Norms, clip};
 use crate::layout::{self, Named};
 use crate::models::{Evaluation, Objective, Problem, Shown};
 use crate::observe::{Observation, Observations, lbfgs_state};
-use crate::optimizers::{self, Configured};
-use crate::problem::dtype_name;
+use crate::optimizers::Configured;
 use crate::spec::{ClippingBy, Plan, Spec};
 use crate::trace::Trace;
 use crate::trainer::{Optimizer, Trainer};
+use pitb_record::layout::dtype_name;
+use pitb_record::state_name;
 
 const F64: &str = "float64";
 
@@ -274,7 +275,7 @@ impl Recorder<'_> {
         for (name, shape, dtype, values) in lbfgs_state(optimizer)? {
             // A history is a list, `history_s.0` its oldest element.
             let (list, item) = name.split_once('.').unwrap_or((&name, ""));
-            let pytorch = optimizers::state_name(&self.plan.optimizer.name, list, 1, false);
+            let pytorch = state_name(&self.plan.optimizer.name, list, 1, false);
             let (name, place) = match item {
                 "" => (pytorch.to_string(), 0),
                 "len" => (format!("{pytorch}.len"), 0),
@@ -322,7 +323,7 @@ impl Recorder<'_> {
             let optimizer = self.plan.optimizer_of(&parameter.name);
             let (dimensions, transposed) = (parameter.shape.len(), parameter.transposed);
             let mut add = |burn_name: &str, shape, dtype, values| {
-                let name = optimizers::state_name(optimizer, burn_name, dimensions, transposed);
+                let name = state_name(optimizer, burn_name, dimensions, transposed);
                 let state = State {
                     tensor: parameter.name.clone(),
                     shape,

@@ -165,12 +165,7 @@ fn metadata<M: Module>(spec: &Spec, plan: &Plan, model: &M) -> Map<String, Value
             "tensors": tensors.collect::<Vec<_>>(),
         },
         "dtype": spec.dtype.name(),
-        "versions": {
-            "pitb": env!("CARGO_PKG_VERSION"),
-            "burn": env!("PITB_BURN_VERSION"),
-            "rustc": env!("PITB_RUSTC_VERSION"),
-            "target": env!("PITB_TARGET"),
-        },
+        "versions": pitb_record::versions(),
     });
     add_given(&mut value["configuration"], spec, plan);
     match value {

@@ -1,5 +1,6 @@
 //! An optimizer around another that notes what it was given and what it keeps.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
@@ -7,8 +8,7 @@ use burn::optim::{LBFGS, LearningRate, Optimizer, RecordState, StateSink};
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_pack::{Reader, Scalar};
 
-use crate::layout::to_pytorch;
-use crate::problem::dtype_name;
+use crate::layout::{dtype_name, to_pytorch};
 
 /// What one call of [`Optimizer::step`] saw: one parameter in one step.
 #[derive(Debug)]
@@ -21,23 +21,50 @@ pub struct Observation {
     pub tensors: Vec<(String, TensorData)>,
     /// Numbers of the state after the step, by burn's name, and the type that burn keeps them in.
     pub scalars: Vec<(String, f64, &'static str)>,
+    /// The state before the step, where there was one and it was asked for.
+    pub earlier: Option<Flattened>,
+    /// burn's name of the optimizer, where [`Observed::named`] was told it.
+    pub optimizer: &'static str,
+}
+
+/// Tensors and numbers of a state, as in [`Observation`].
+#[derive(Clone, Debug, Default)]
+pub struct Flattened {
+    /// Tensors, by burn's name.
+    pub tensors: Vec<(String, TensorData)>,
+    /// Numbers, by burn's name, and the type that burn keeps them in.
+    pub scalars: Vec<(String, f64, &'static str)>,
 }
 
 /// The observations of a run since they were last taken, in the order of the parameters.
 #[derive(Clone, Debug, Default)]
-pub struct Observations(Arc<Mutex<Vec<Observation>>>);
+pub struct Observations(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    seen: Mutex<Vec<Observation>>,
+    /// Whether nobody looks: then steps cost what they cost without observation.
+    idle: AtomicBool,
+    /// Whether the states before the steps are noted too.
+    earlier: AtomicBool,
+}
 
 impl Observations {
     /// Takes what was noted since the last call.
     pub fn take(&self) -> Vec<Observation> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes the steps to come or not; they are noted until this is called. With `earlier`, also
+    /// the states before them.
+    pub fn watch(&self, on: bool, earlier: bool) {
+        self.0.idle.store(!on, Ordering::Relaxed);
+        self.0.earlier.store(earlier, Ordering::Relaxed);
     }
 
     fn note(&self, observation: Observation) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(observation);
+        let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.push(observation);
     }
 }
 
@@ -78,6 +105,7 @@ fn number(scalar: Scalar) -> (f64, &'static str) {
 pub struct Observed<O> {
     inner: O,
     observations: Observations,
+    name: &'static str,
 }
 
 impl<O> Observed<O> {
@@ -86,7 +114,27 @@ impl<O> Observed<O> {
         Self {
             inner,
             observations,
+            name: "",
         }
+    }
+
+    /// Tells what burn calls the optimizer.
+    pub fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+}
+
+fn flattened(state: &impl RecordState) -> Flattened {
+    let mut sink = StateSink::default();
+    state.state_flatten("", &mut sink);
+    let scalars = sink.scalars.into_iter().map(|(name, scalar)| {
+        let (value, dtype) = number(scalar);
+        (name, value, dtype)
+    });
+    Flattened {
+        tensors: sink.tensors,
+        scalars: scalars.collect(),
     }
 }
 
@@ -100,21 +148,24 @@ impl<O: Optimizer> Optimizer for Observed<O> {
         grad: Tensor<D>,
         state: Option<Self::State<D>>,
     ) -> (Tensor<D>, Option<Self::State<D>>) {
-        let gradient = grad.to_data();
-        let (tensor, state) = self.inner.step(lr, tensor, grad, state);
-        let mut sink = StateSink::default();
-        if let Some(state) = &state {
-            state.state_flatten("", &mut sink);
+        let shared = &self.observations.0;
+        if shared.idle.load(Ordering::Relaxed) {
+            return self.inner.step(lr, tensor, grad, state);
         }
-        let scalars = sink.scalars.into_iter().map(|(name, scalar)| {
-            let (value, dtype) = number(scalar);
-            (name, value, dtype)
-        });
+        let gradient = grad.to_data();
+        let earlier = match shared.earlier.load(Ordering::Relaxed) {
+            true => state.as_ref().map(flattened),
+            false => None,
+        };
+        let (tensor, state) = self.inner.step(lr, tensor, grad, state);
+        let Flattened { tensors, scalars } = state.as_ref().map(flattened).unwrap_or_default();
         self.observations.note(Observation {
             lr,
             gradient,
-            tensors: sink.tensors,
-            scalars: scalars.collect(),
+            tensors,
+            scalars,
+            earlier,
+            optimizer: self.name,
         });
         (tensor, state)
     }

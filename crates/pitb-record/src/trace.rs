@@ -2,31 +2,13 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use parquet::basic::{Compression, Encoding};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::ColumnPath;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The columns, in order. No column is nullable.
-const SCHEMA: &str = "message trace {
-    required int32 step;
-    required binary quantity (string);
-    required binary tensor (string);
-    required int64 index;
-    required double value;
-}";
 /// The version of the metadata's structure.
 pub const SCHEMA_VERSION: u32 = 1;
-/// Rows in a row group; readers hold one group at a time.
-const ROW_GROUP: usize = 1 << 20;
 
 /// One tensor or number of a trace, as its metadata lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,6 +25,13 @@ pub struct Entry {
     pub dtype: String,
     /// The row at which its values start.
     pub first_row: usize,
+}
+
+impl Entry {
+    /// Number of its values.
+    pub fn count(&self) -> usize {
+        self.shape.iter().product()
+    }
 }
 
 /// What a run left behind.
@@ -113,82 +102,10 @@ impl Trace {
     }
 
     fn encode(&self, file: File, metadata: String) -> Result<()> {
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::UNCOMPRESSED)
-            .set_column_dictionary_enabled(ColumnPath::from("index"), false)
-            .set_column_encoding(ColumnPath::from("index"), Encoding::DELTA_BINARY_PACKED)
-            .set_column_dictionary_enabled(ColumnPath::from("value"), false)
-            .set_column_encoding(ColumnPath::from("value"), Encoding::PLAIN)
-            .set_key_value_metadata(Some(vec![KeyValue::new("pitb".to_string(), metadata)]))
-            .build();
-        let schema = Arc::new(parse_message_type(SCHEMA)?);
-        let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
-        let mut start = 0;
-        while start < self.values.len() {
-            let end = (start + ROW_GROUP).min(self.values.len());
-            let rows = Rows::new(self, start, end);
-            let mut group = writer.next_row_group()?;
-            let mut columns = 0;
-            while let Some(mut column) = group.next_column()? {
-                match columns {
-                    0 => column
-                        .typed::<Int32Type>()
-                        .write_batch(&rows.step, None, None)?,
-                    1 => column
-                        .typed::<ByteArrayType>()
-                        .write_batch(&rows.quantity, None, None)?,
-                    2 => column
-                        .typed::<ByteArrayType>()
-                        .write_batch(&rows.tensor, None, None)?,
-                    3 => column
-                        .typed::<Int64Type>()
-                        .write_batch(&rows.index, None, None)?,
-                    _ => column.typed::<DoubleType>().write_batch(
-                        &self.values[start..end],
-                        None,
-                        None,
-                    )?,
-                };
-                column.close()?;
-                columns += 1;
-            }
-            group.close()?;
-            start = end;
-        }
-        writer.close()?;
-        Ok(())
-    }
-}
-
-/// The rows from `start` to `end` of all columns but the values.
-struct Rows {
-    step: Vec<i32>,
-    quantity: Vec<ByteArray>,
-    tensor: Vec<ByteArray>,
-    index: Vec<i64>,
-}
-
-impl Rows {
-    fn new(trace: &Trace, start: usize, end: usize) -> Self {
-        let mut rows = Self {
-            step: Vec::with_capacity(end - start),
-            quantity: Vec::with_capacity(end - start),
-            tensor: Vec::with_capacity(end - start),
-            index: Vec::with_capacity(end - start),
-        };
-        for entry in &trace.entries {
-            let first = entry.first_row;
-            let last = first + entry.shape.iter().product::<usize>();
-            let quantity = ByteArray::from(entry.quantity.as_bytes().to_vec());
-            let tensor = ByteArray::from(entry.tensor.as_bytes().to_vec());
-            for row in first.max(start)..last.min(end) {
-                rows.step.push(entry.step);
-                rows.quantity.push(quantity.clone());
-                rows.tensor.push(tensor.clone());
-                rows.index.push((row - first) as i64);
-            }
-        }
-        rows
+        crate::encode::encode(file, &self.entries, metadata, |entry, start, out| {
+            let first = entry.first_row + start;
+            out.copy_from_slice(&self.values[first..first + out.len()]);
+        })
     }
 }
 
@@ -229,7 +146,8 @@ pub fn write_json(path: &Path, value: &Value) -> Result<()> {
     replace(path, |mut file| Ok(writeln!(file, "{text}")?))
 }
 
-fn temporary_name(path: &Path) -> PathBuf {
+/// The name under which [`replace`] writes `path`.
+pub fn temporary_name(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".part");

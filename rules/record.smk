@@ -1,0 +1,112 @@
+# Takes: the worked example of docs/recording.md, a small network on real digits. Gives: its traces
+# on both sides, recorded by the training loops themselves, and how they compare.
+#
+# `digits` is all of it. It does not belong to `rule all`.
+
+DIGITS = ROOT / "examples/digits/digits.py"
+
+
+rule digits:
+    input:
+        summary="results/digits/summary.md",
+    message:
+        "The worked example is made"
+
+
+rule build_digits:
+    input:
+        sources=rust_sources(),
+    output:
+        program=TARGET / "release/examples/digits",
+    log:
+        "results/logs/build_digits.log",
+    benchmark:
+        "results/benchmarks/build_digits.tsv"
+    threads: 64  # as many as there are: Snakemake caps it at --cores
+    params:
+        manifest=ROOT / "Cargo.toml",
+        target=TARGET,
+    message:
+        "Building the burn side of the worked example"
+    shell:
+        "(cargo build --release --locked -p pitb-record --example digits --jobs {threads}"
+        " --manifest-path {params.manifest:q} --target-dir {params.target:q} &&"
+        " touch {output.program:q}) > {log:q} 2>&1"
+
+
+rule write_digits:
+    input:
+        script=DIGITS,
+        lock=ROOT / "requirements.lock",
+    output:
+        data="results/digits/data.json",
+    log:
+        "results/logs/write_digits.log",
+    benchmark:
+        "results/benchmarks/write_digits.tsv"
+    params:
+        package=SCRIPTS,
+    message:
+        "Writing the digits and the initial parameters"
+    shell:
+        "PYTHONPATH={params.package:q} python {input.script:q} data {output.data:q} > {log:q} 2>&1"
+
+
+rule train_digits_pytorch:
+    input:
+        script=DIGITS,
+        package=lambda wildcards: script("pitb/record.py"),
+        data="results/digits/data.json",
+        lock=ROOT / "requirements.lock",
+    output:
+        trace=directory("results/digits/traces/pytorch"),
+    log:
+        "results/logs/train_digits_pytorch.log",
+    benchmark:
+        "results/benchmarks/train_digits_pytorch.tsv"
+    params:
+        package=SCRIPTS,
+    message:
+        "Training and recording the worked example on PyTorch's side"
+    shell:
+        "PYTHONPATH={params.package:q} python {input.script:q} train {input.data:q}"
+        " --trace {output.trace:q} > {log:q} 2>&1"
+
+
+rule train_digits_burn:
+    input:
+        program=TARGET / "release/examples/digits",
+        data="results/digits/data.json",
+    output:
+        trace=directory("results/digits/traces/burn-{version}"),
+    log:
+        "results/logs/train_digits_burn_{version}.log",
+    benchmark:
+        "results/benchmarks/train_digits_burn_{version}.tsv"
+    wildcard_constraints:
+        version="naive|fixed",
+    params:
+        fixed=lambda wildcards: "--fixed" if wildcards.version == "fixed" else "",
+    message:
+        "Training and recording the worked example on burn's side ({wildcards.version})"
+    shell:
+        "{input.program:q} {input.data:q} {output.trace:q} {params.fixed} > {log:q} 2>&1"
+
+
+rule compare_digits:
+    input:
+        script=lazily("compare_digits.py"),
+        pytorch="results/digits/traces/pytorch",
+        naive="results/digits/traces/burn-naive",
+        fixed="results/digits/traces/burn-fixed",
+    output:
+        summary="results/digits/summary.md",
+    log:
+        "results/logs/compare_digits.log",
+    benchmark:
+        "results/benchmarks/compare_digits.tsv"
+    message:
+        "Comparing the recorded trainings"
+    shell:
+        "python {input.script[0]:q} {input.pytorch:q} {input.naive:q} {input.fixed:q}"
+        " --out {output.summary:q} > {log:q} 2>&1"
