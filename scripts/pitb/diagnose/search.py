@@ -1,0 +1,466 @@
+"""The search for the optimizers that a recording allows.
+
+Every optimizer of the reference is tried as both libraries describe it, its flags are flipped one
+after another, its numbers fitted. Only where that does not explain the recording are choices of
+equation flipped, too, then rates doubted, clipping supposed, tensors taken apart.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pitb.diagnose import fit, space
+from pitb.diagnose.fit import Fitted, Judged, Problem
+from pitb.diagnose.recording import Recording
+from pitb.diagnose.replay import view
+from pitb.diagnose.space import OWN_LIMIT, Hypothesis
+from pitb.reference.optimizers import FUNCTIONS
+
+SHORT_STEPS, SHORT_NUMBERS = 4, 300
+STEPS, NUMBERS = 20, 1500
+WHOLE = 12_000
+"""Most numbers of whole tensors that are searched over, where numbers do not count alone."""
+FAR = 0.3
+"""Share of a recording's movement that a first fit leaves, beyond which flags are not tried once
+something explains all."""
+ROUNDS = 4
+
+
+@dataclass
+class Explanation:
+    """A hypothesis that explains every number looked at, and what else would."""
+
+    hypothesis: Hypothesis
+    names: list[str]
+    """Its continuous hyper-parameters."""
+    judged: Judged
+    rates: NDArray[np.float64]
+    rates_found: bool
+    """Whether the rates were fitted, not recorded."""
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By hyper-parameter, and ``lr`` where one rate was found for all updates."""
+    tied: dict[str, list[Any]] = field(default_factory=dict)
+    """Other values of choices of equation that explain it as well."""
+    tied_options: dict[str, list[Any]] = field(default_factory=dict)
+    """Other values of flags, counts and words that do."""
+    checked: int = 0
+    """Numbers that were held against it."""
+
+    @property
+    def changes(self) -> list[str]:
+        """The options that are not at the library's defaults."""
+        standard = space.defaults(self.hypothesis.optimizer, self.hypothesis.side)
+        found = []
+        for name, value in self.hypothesis.options.items():
+            if name == space.SNAPSHOT or name in self.tied_options:
+                continue
+            usual = standard.get(name)
+            if isinstance(value, list):
+                found += [
+                    f"{name}[{i}]"
+                    for i, item in enumerate(value)
+                    if not _same(item, usual[i]) and not (name == "eps" and usual[i] is None)
+                ]
+            elif not _same(value, usual):
+                found.append(name)
+        return found
+
+    @property
+    def deviations(self) -> list[str]:
+        """The choices of equation that are not the library's."""
+        standard = space.base(self.hypothesis.optimizer, self.hypothesis.side).equations
+        return [
+            name
+            for name in standard.differences(self.hypothesis.equations)
+            if name not in self.tied
+        ]
+
+    @property
+    def complexity(self) -> tuple[int, int, float]:
+        """How much has to be said: choices, options and digits, then the residual."""
+        digits = sum(
+            len(f"{self.hypothesis.value(name):.15g}") > 9
+            for name in self.names
+            if self.hypothesis.value(name) is not None
+        )
+        said = 3 * len(self.deviations) + len(self.changes) + 2 * digits
+        said += 2 * (self.hypothesis.clip is not None)
+        return said, len(self.hypothesis.options), self.judged.score
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, (int, float)):
+        return abs(a - b) <= 1e-7 * abs(b)
+    return bool(a == b)
+
+
+@dataclass
+class Found:
+    """What became of one set of tensors."""
+
+    tensors: list[str]
+    explanations: list[Explanation]
+    """Ranked; the first is the simplest."""
+    closest: tuple[Hypothesis, Judged] | None = None
+    """What came closest, where nothing explains them."""
+    transposed: tuple[str, ...] = ()
+    """Matrices whose gradients had to be transposed."""
+
+
+@dataclass
+class Trial:
+    """A hypothesis on its way."""
+
+    fitted: Fitted
+    kind: tuple[str, str]
+    """Optimizer and side."""
+
+
+class Search:
+    """The search over one set of tensors that share their options."""
+
+    def __init__(self, recording: Recording) -> None:
+        """Over all tensors of a recording."""
+        self.recording = recording
+        self._problems: dict[tuple[bool, str], Problem] = {}
+        self.matrices = all(len(recording.shapes[name]) == 2 for name in recording.names)
+        self.best: tuple[Hypothesis, Judged] | None = None
+
+    # -- views ---------------------------------------------------------------------------------
+
+    def problem(self, hypothesis: Hypothesis, size: str) -> Problem:
+        """The short, middle or whole view that suits a hypothesis."""
+        flat = space.is_elementwise(hypothesis)
+        if (flat, size) not in self._problems:
+            limits: dict[str, tuple[int | None, int | None]] = {
+                "short": (SHORT_STEPS, SHORT_NUMBERS if flat else WHOLE // 10),
+                "middle": (STEPS, NUMBERS if flat else WHOLE),
+                "whole": (None, None),
+            }
+            steps, most = limits[size]
+            if size == "whole" and not flat and self.recording.numbers > 40 * WHOLE:
+                most = 40 * WHOLE  # a large matrix is not made orthogonal at every step
+            self._problems[flat, size] = Problem(view(self.recording, flat, steps, most))
+        return self._problems[flat, size]
+
+    def free_rates(self) -> "Search":
+        """The same with the recorded rates forgotten."""
+        return Search(replace(self.recording, rates=None))
+
+    # -- fitting -------------------------------------------------------------------------------
+
+    def fitted(self, hypothesis: Hypothesis, size: str, fresh: bool, iterations: int = 15) -> Fitted:
+        """A hypothesis with its numbers fitted to a view."""
+        problem = self.problem(hypothesis, size)
+        names = space.numbers(hypothesis)
+        if fresh:
+            start = fit.begin(problem, hypothesis, names)
+        else:
+            start = Fitted(hypothesis, 0.0)
+        return fit.fit(problem, start, names, iterations)
+
+    def explains(self, fitted: Fitted, size: str = "middle") -> Judged:
+        """How well a hypothesis explains a view; remembers the closest."""
+        judged = fit.judge(self.problem(fitted.hypothesis, size), fitted.hypothesis)
+        if size == "middle" and (self.best is None or judged.score < self.best[1].score):
+            self.best = (fitted.hypothesis, judged)
+        return judged
+
+    # -- the search ----------------------------------------------------------------------------
+
+    def run(self, choices: bool = True) -> list[Explanation]:
+        """Everything that explains the recording; ``choices`` says whether equations that no
+        library has are tried, too, where nothing else does."""
+        pool = sorted(self.pool(), key=lambda trial: trial.fitted.cost)
+        explained: list[Fitted] = []
+        tried: list[Fitted] = []
+        for trial in pool:
+            far = trial.fitted.cost > FAR * self.movement(trial.fitted.hypothesis)
+            found = self.settle(trial.fitted, explained, flip=not (explained and far))
+            tried.append(found)
+            if self.explains(found).explained:
+                explained.append(found)
+        if not explained and choices:
+            tried.sort(key=lambda fitted: self.relative(fitted))
+            for found in self.by_equations(tried):
+                explained.append(found)
+                break
+        ready = [item for item in (self.finished(f) for f in self.distinct(explained)) if item]
+        return sorted(ready, key=lambda item: item.complexity)
+
+    def movement(self, hypothesis: Hypothesis) -> float:
+        """The size of what is to be explained, in the unit of a fit's cost."""
+        return self.problem(hypothesis, "short").movement()
+
+    def relative(self, fitted: Fitted) -> float:
+        """What a fit leaves of the movement of the middle view."""
+        problem = self.problem(fitted.hypothesis, "middle")
+        return fitted.cost / max(problem.movement(), 1e-300)
+
+    def pool(self) -> Iterator[Trial]:
+        """Every optimizer as both libraries have it, fitted to a few steps."""
+        for hypothesis in space.bases():
+            if hypothesis.entry.matrices_only and not self.matrices:
+                continue
+            hypothesis = self.resolved(hypothesis)
+            fitted = self.fitted(hypothesis, "short", fresh=True, iterations=8)
+            yield Trial(fitted, (hypothesis.optimizer, hypothesis.side))
+
+    def resolved(self, hypothesis: Hypothesis) -> Hypothesis:
+        """With what follows from the trace: the dtype's epsilon, and whether it goes uphill."""
+        if hypothesis.optimizer == "Adafactor" and hypothesis.options["eps"][0] is None:
+            eps = float(np.finfo(self.recording.dtype).eps)
+            hypothesis = hypothesis.having("eps[0]", eps)
+        if "maximize" in hypothesis.options and self.uphill():
+            hypothesis = hypothesis.having("maximize", True)
+        return hypothesis
+
+    def uphill(self) -> bool:
+        """Whether the first update goes with the gradients."""
+        total = 0.0
+        with np.errstate(all="ignore"):
+            for name in self.recording.names:
+                moved = self.recording.parameters[name][1] - self.recording.parameters[name][0]
+                total += float(np.sum(np.sign(moved) * np.sign(self.recording.gradients[name][0])))
+        return total > 0
+
+    def settle(self, start: Fitted, explained: list[Fitted], flip: bool) -> Fitted:
+        """A hypothesis with the flags that suit it best, fitted to the middle view."""
+        best = self.fitted(start.hypothesis, "middle", fresh=False)
+        if not self.close(best):
+            again = self.fitted(start.hypothesis, "middle", fresh=True)
+            best = min(best, again, key=lambda item: item.cost)
+        if not flip or self.close(best):
+            return self.jumps(best)
+        best = self.jumps(best)
+        for _ in range(ROUNDS):
+            if self.close(best):
+                break
+            others = [
+                self.fitted(other, "short", fresh=True, iterations=8)
+                for _, other in space.option_alternatives(best.hypothesis)
+            ]
+            others.sort(key=lambda item: item.cost)
+            improved = best
+            for other in others[:3]:
+                whole = self.jumps(self.fitted(other.hypothesis, "middle", fresh=False))
+                if whole.cost < improved.cost * 0.95:
+                    improved = whole
+                    if self.close(whole):
+                        break
+            if improved is best:
+                break
+            best = improved
+        return best
+
+    def close(self, fitted: Fitted) -> bool:
+        """Whether nothing is left to gain."""
+        return fitted.cost < 3.0 and self.explains(fitted).explained
+
+    def jumps(self, fitted: Fitted) -> Fitted:
+        """The same, its weights tried one by one where no slope leads on."""
+        if fitted.cost < 1.0:
+            return fitted
+        problem = self.problem(fitted.hypothesis, "middle")
+        names = space.numbers(fitted.hypothesis)
+        weights = [n for n in names if np.isfinite(fit.limits(n)[1])]
+        if not weights or self.recording.steps < 2:
+            return fitted
+        residual = problem.residual(fitted.hypothesis)
+        slopes = fit.jacobian(problem, fitted, weights, residual)
+        if (slopes != 0).sum() > 0.02 * slopes.size:
+            return fitted
+        found = fit.scan(problem, fitted, names)
+        return fit.fit(problem, found, names)
+
+    def by_equations(self, tried: list[Fitted]) -> Iterator[Fitted]:
+        """Hypotheses with choices of equation that no library has, nearest first."""
+        for start in tried[:8]:
+            best = start
+            for _ in range(ROUNDS):
+                improved = best
+                for other in self.neighbours(best.hypothesis):
+                    quick = self.fitted(other, "short", fresh=False, iterations=6)
+                    limit = self.problem(other, "short")
+                    if quick.cost > 0.7 * max(
+                        1.0, fit.rms(limit.residual(best.hypothesis)) if limit else 1.0
+                    ) and self.recording.steps <= SHORT_STEPS:
+                        continue
+                    whole = self.fitted(quick.hypothesis, "middle", fresh=False, iterations=8)
+                    if whole.cost < improved.cost * 0.8:
+                        improved = whole
+                        if self.close(improved):
+                            break
+                if improved is best:
+                    break
+                best = improved
+                if self.close(best):
+                    yield best
+                    break
+
+    def neighbours(self, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
+        """Every hypothesis one choice or flag away."""
+        absent = self.problem(hypothesis, "middle").view.absent
+        for _, other in space.choice_alternatives(hypothesis, absent):
+            yield other
+        for _, other in space.option_alternatives(hypothesis):
+            yield other
+
+    def distinct(self, explained: Iterable[Fitted]) -> list[Fitted]:
+        """One of each optimizer and side."""
+        found: dict[tuple[str, str], Fitted] = {}
+        for item in explained:
+            found.setdefault((item.hypothesis.optimizer, item.hypothesis.side), item)
+        return [*found.values()]
+
+    # -- what an explanation leaves open -------------------------------------------------------
+
+    def finished(self, fitted: Fitted) -> Explanation | None:
+        """An explanation with round values, intervals and ties; None where the whole recording
+        refutes it."""
+        hypothesis = self.simplified(fitted.hypothesis)
+        names = space.numbers(hypothesis)
+        free = self.recording.rates is None
+        search: Search = self
+        factor_names: list[str] = []
+        if free:
+            search = self.with_one_rate(hypothesis)
+            free = search.recording.rates is None
+            factor_names = [] if free else [fit.RATE]
+        hypothesis = search.rounded(hypothesis, names)
+        judged = search.explains(Fitted(hypothesis, 0.0), "whole")
+        if not judged.explained:
+            again = search.fitted(fitted.hypothesis, "whole", fresh=False)
+            hypothesis = again.hypothesis
+            judged = search.explains(again, "whole")
+            if not judged.explained:
+                return None
+        found = Explanation(
+            hypothesis, names, judged, judged.rates, rates_found=self.recording.rates is None
+        )
+        found.checked = search.problem(hypothesis, "whole").view.count
+        problem = search.problem(hypothesis, "middle")
+        allowed = fit.judge(problem, hypothesis).allowed
+        start = Fitted(hypothesis, 0.0)
+        for name in (*names, *factor_names):
+            found.intervals[name] = fit.interval(
+                problem, start, name, (*names, *factor_names), allowed
+            )
+        search.ties(found)
+        return found
+
+    def with_one_rate(self, hypothesis: Hypothesis) -> "Search":
+        """The search with one rate for all updates, where that explains the recording."""
+        problem = self.problem(hypothesis, "middle")
+        rates = problem.predict(hypothesis).rates
+        low, high = float(rates.min()), float(rates.max())
+        middle = float(np.median(rates))
+        for rate in (*fit.round_values(low, high), *fit.round_values(0.999 * middle, 1.001 * middle), middle):
+            found = Search(replace(self.recording, rates=np.full(self.recording.steps, rate)))
+            if rate > 0 and found.explains(Fitted(hypothesis, 0.0)).explained:
+                return found
+        return self
+
+    def simplified(self, hypothesis: Hypothesis) -> Hypothesis:
+        """With every flag and choice set back to the library's that need not be set."""
+        standard = self.resolved(space.base(hypothesis.optimizer, hypothesis.side))
+        for name in standard.equations.differences(hypothesis.equations):
+            value = standard.equations.value(name)
+            hypothesis = self.kept(hypothesis, hypothesis.but(**{name: value}))
+        for name, value in standard.options.items():
+            if space.is_flag(value) and hypothesis.options[name] != value:
+                hypothesis = self.kept(hypothesis, hypothesis.having(name, value))
+        return hypothesis
+
+    def kept(self, old: Hypothesis, new: Hypothesis) -> Hypothesis:
+        """The new one, fitted, if it explains the middle view; the old one otherwise."""
+        found = self.fitted(new, "middle", fresh=False, iterations=6)
+        return found.hypothesis if self.explains(found).explained else old
+
+    def rounded(self, hypothesis: Hypothesis, names: list[str]) -> Hypothesis:
+        """With every number at a library's default or at few digits, where the data allow it."""
+        problem = self.problem(hypothesis, "middle")
+        allowed = fit.judge(problem, hypothesis).allowed
+        fixed: list[str] = []
+        for name in names:
+            for value in self.usual(hypothesis, name):
+                other = hypothesis.having(name, value)
+                rest = [n for n in names if n not in (*fixed, name)]
+                if not fit.judge(problem, other, allowed=allowed).explained:
+                    other = fit.fit(problem, Fitted(other, 0.0), rest, 5).hypothesis
+                if fit.judge(problem, other, allowed=allowed).explained:
+                    hypothesis = other
+                    fixed.append(name)
+                    break
+        for name in [n for n in names if n not in fixed]:
+            rest = [n for n in names if n not in fixed]
+            start = Fitted(hypothesis, 0.0)
+            low, high = fit.interval(problem, start, name, rest, allowed)
+            for value in fit.round_values(low, high):
+                other = hypothesis.having(name, value)
+                others = [n for n in rest if n != name]
+                if not fit.judge(problem, other, allowed=allowed).explained:
+                    other = fit.fit(problem, Fitted(other, 0.0), others, 5).hypothesis
+                if fit.judge(problem, other, allowed=allowed).explained:
+                    hypothesis = other
+                    fixed.append(name)
+                    break
+        return hypothesis
+
+    def usual(self, hypothesis: Hypothesis, name: str) -> list[float]:
+        """The libraries' defaults of a number, its own library's first."""
+        found = []
+        for side in sorted(space.SIDES, key=lambda side: side != hypothesis.side):
+            standard = self.resolved(space.base(hypothesis.optimizer, side))
+            try:
+                value = standard.value(name)
+            except KeyError:
+                continue
+            if value is not None:
+                found.append(float(value))
+        return list(dict.fromkeys(found))
+
+    def ties(self, found: Explanation) -> None:
+        """Note which other choices, flags and words explain the recording as well."""
+        hypothesis = found.hypothesis
+        absent = self.problem(hypothesis, "middle").view.absent
+        for name, other in space.choice_alternatives(hypothesis, absent):
+            if self.as_well(other):
+                found.tied.setdefault(name, []).append(other.equations.value(name))
+        for name, other in space.option_alternatives(hypothesis):
+            if self.as_well(other):
+                found.tied_options.setdefault(name, []).append(other.options[name])
+
+    def as_well(self, hypothesis: Hypothesis) -> bool:
+        """Whether a hypothesis explains the middle view, as it is or fitted."""
+        first = self.explains(Fitted(hypothesis, 0.0))
+        if first.explained:
+            return True
+        if first.score > 1e6 and self.recording.dtype == "float32":
+            return False
+        again = self.fitted(hypothesis, "middle", fresh=False, iterations=4)
+        return self.explains(again).explained
+
+
+def clip_hypotheses(recording: Recording, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
+    """Clips that could stand between recorded gradients and an update, at several limits."""
+    steps = range(min(recording.steps, SHORT_STEPS))
+    gradients = recording.gradients.values()
+    whole = [float(np.sqrt(sum(float((g[k] ** 2).sum()) for g in gradients))) for k in steps]
+    each = [float(np.linalg.norm(g[k])) for k in steps for g in gradients]
+    largest = [float(np.abs(g[k]).max(initial=0)) for k in steps for g in gradients]
+    for scope, sizes, limit in (
+        ("global", whole, "max_norm"),
+        ("per-parameter", each, "max_norm"),
+        ("value", largest, "clip_value"),
+    ):
+        sizes = [size for size in sizes if size > 0]
+        if sizes:
+            for value in np.geomspace(0.03 * min(sizes), max(sizes), 9)[:-1]:
+                yield replace(hypothesis, clip={"scope": scope, limit: float(value)})
+
+
+__all__ = ["FUNCTIONS", "OWN_LIMIT", "Explanation", "Found", "Search", "clip_hypotheses"]
