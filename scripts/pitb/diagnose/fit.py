@@ -1,5 +1,6 @@
 """Fitting continuous hyper-parameters to recorded steps, and how far the data let them go."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +28,7 @@ class Problem:
     scale: float = field(init=False)
     """The usual size of a gradient, which epsilons are measured by."""
     evaluations: int = 0
+    """Updates that were replayed."""
 
     def __post_init__(self) -> None:
         lanes = self.view.lanes
@@ -38,8 +40,8 @@ class Problem:
 
     def predict(self, hypothesis: Hypothesis, factor: float = 1.0) -> Prediction:
         """The prediction, with all rates multiplied."""
-        self.evaluations += 1
         view = self.view
+        self.evaluations += view.steps * len(view.lanes)
         if factor != 1.0 and view.rates is not None:
             view = view.with_rates(view.rates * factor)
         return replay(view, hypothesis)
@@ -219,22 +221,37 @@ def begin(problem: Problem, hypothesis: Hypothesis, names: Sequence[str], sweeps
 
 
 def scan(problem: Problem, start: Fitted, names: Sequence[str]) -> Fitted:
-    """Pairs of weights by trial, where an update depends on them by jumps, as Lion's sign does."""
+    """Weights by trial, where an update depends on them by jumps, as Lion's sign does.
+
+    A coarse lattice of all pairs, then ever smaller steps from the best of it.
+    """
     weights = [name for name in names if np.isfinite(limits(name)[1])]
+    marks = [*np.arange(0.0, 0.96, 0.1), 0.95, 0.97, 0.98, 0.99, 0.999]
     best = start
-    marks = np.unique(np.concatenate([np.linspace(0, 0.95, 20), 1 - np.geomspace(0.2, 1e-3, 12)]))
-    for first in weights:
-        for second in weights:
-            if second <= first and len(weights) > 1:
-                continue
-            for a in marks:
-                for b in marks if second != first else [None]:
-                    other = best.hypothesis.having(first, float(a))
-                    if b is not None:
-                        other = other.having(second, float(b))
-                    cost = rms(problem.residual(other))
-                    if cost < best.cost:
-                        best = Fitted(other, cost)
+
+    def attempt(values: dict[str, float]) -> bool:
+        nonlocal best
+        hypothesis = best.hypothesis
+        for name, value in values.items():
+            hypothesis = hypothesis.having(name, round(float(np.clip(value, 0.0, 0.9999)), 9))
+        cost = rms(problem.residual(hypothesis))
+        if cost < best.cost:
+            best = Fitted(hypothesis, cost)
+            return True
+        return False
+
+    pairs = [pair for pair in itertools.combinations(weights, 2)] or [(weights[0],)]
+    for pair in pairs:
+        for values in itertools.product(marks, repeat=len(pair)):
+            attempt(dict(zip(pair, values, strict=True)))
+    step = 0.05
+    while step > 1e-5 and best.cost > 1.0:
+        moved = False
+        for pair in pairs:
+            for signs in itertools.product((-1, 0, 1), repeat=len(pair)):
+                here = {name: best.hypothesis.value(name) for name in pair}
+                moved |= attempt({n: here[n] + s * step for n, s in zip(pair, signs, strict=True)})
+        step = step if moved else step / 2
     return best
 
 
@@ -301,6 +318,9 @@ def _where(view: View, k: int, column: int) -> tuple[int, str, int]:
     raise AssertionError("a column beyond the view")
 
 
+FAR_APART = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)
+
+
 def interval(
     problem: Problem,
     fitted: Fitted,
@@ -328,10 +348,20 @@ def interval(
     low = np.array([limits(other)[0] for other in others])
     high = np.array([limits(other)[1] for other in others])
 
+    # A weight without a slope may still matter, by jumps: it is tried at values far apart.
+    jumping = [
+        i for i in range(len(others)) if not usable[1 + i] and np.isfinite(high[i]) and low[i] == 0
+    ]
+
     def holds(at: float) -> bool:
         """Whether a value is possible, the others as they are or following."""
-        moved = [start, np.clip(start + follow * (at - value), low, high)]
-        for chosen in moved if others and follow.any() else moved[:1]:
+        moved = [start]
+        if follow.any():
+            moved.append(np.clip(start + follow * (at - value), low, high))
+        if not usable[0]:
+            for i in jumping:
+                moved += [np.where(np.arange(len(others)) == i, m, start) for m in FAR_APART]
+        for chosen in moved:
             hypothesis, factor = put(
                 fitted.hypothesis, fitted.factor, [name, *others], np.array([at, *chosen])
             )

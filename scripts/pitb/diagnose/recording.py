@@ -294,7 +294,7 @@ def _recording(
 
 
 def _fill(found: Recording, values: Values, shapes: dict[str, tuple[int, ...]]) -> None:
-    still = []
+    still, fixed = [], []
     steps = range(1, found.steps + 1)
     for name, shape in shapes.items():
         track = np.stack([values[k, "param", name] for k in (0, *steps)])
@@ -316,11 +316,14 @@ def _fill(found: Recording, values: Values, shapes: dict[str, tuple[int, ...]]) 
         def stacked(quantity: str, name: str = name, empty: Array = empty) -> Array:
             return np.stack([values.get((k, quantity, name), empty) for k in steps])
 
+        raw = stacked("grad")
+        if raw.any() and not (track != track[0]).any():
+            fixed.append(name)
+            continue
         found.shapes[name], found.parameters[name] = shape, track
-        found.gradients[name], found.present[name] = stacked("grad"), here
+        found.gradients[name], found.present[name] = raw, here
         if found.clipped is not None:
             kept = [(k, "clipped_grad", name) in values for k in steps]
-            raw = found.gradients[name]
             found.clipped[name] = np.where(
                 np.array(kept)[:, None], stacked("clipped_grad"), raw
             )
@@ -328,8 +331,19 @@ def _fill(found: Recording, values: Values, shapes: dict[str, tuple[int, ...]]) 
         found.notes.append(
             f"{', '.join(still)} {'have' if len(still) > 1 else 'has'} no gradient and never moved"
         )
-    moved = sum(int((found.parameters[n][1:] != found.parameters[n][:-1]).sum()) for n in found.names)
-    if not found.names or (moved and moved < FEWEST):
+    tracks = [found.parameters[name] for name in found.names]
+    moved = sum(int((track[1:] != track[:-1]).sum()) for track in tracks)
+    if fixed:
+        found.notes.append(
+            f"{', '.join(fixed)} never moved in spite of {'their' if len(fixed) > 1 else 'its'} "
+            "gradients: frozen, or at a rate of 0"
+        )
+    if not moved:
+        raise PitbError(
+            f"{found.path}: no number moved in {found.steps} steps, so that nothing can be told; "
+            "record steps with gradients that are not 0"
+        )
+    if moved < FEWEST:
         raise PitbError(
             f"{found.path} is too short: {moved} numbers moved in {found.steps} steps; record at "
             "least two updates of a few tensors"

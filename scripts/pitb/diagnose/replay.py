@@ -210,6 +210,25 @@ def replay(
         return _Replay(view, hypothesis, nudge, dtype).run()
 
 
+class _Remembered(Scalars):
+    """Hyper-parameters that are looked up once: a replay asks for each at every step."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._values: dict[str, Any] = {}
+        self._rests: dict[str, float] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._values:
+            self._values[name] = super().__getitem__(name)
+        return self._values[name]
+
+    def rest(self, name: str) -> float:
+        if name not in self._rests:
+            self._rests[name] = super().rest(name)
+        return self._rests[name]
+
+
 class _Replay:
     def __init__(self, view: View, hypothesis: Hypothesis, nudge: int, dtype: str) -> None:
         self.view, self.hypothesis = view, hypothesis
@@ -217,7 +236,7 @@ class _Replay:
         options = hypothesis.options
         if SNAPSHOT in options and view.rates is not None:
             options = {**options, SNAPSHOT: float(np.max(view.rates))}
-        self.scalars = [Scalars(options, self.eq, transposed=x.transposed) for x in view.lanes]
+        self.scalars = [_Remembered(options, self.eq, transposed=x.transposed) for x in view.lanes]
         self.function = FUNCTIONS[hypothesis.optimizer]
         self.states: list[dict[str, Any]] = [{} for _ in view.lanes]
         self.parameters = [lane.p for lane in view.lanes]
@@ -266,7 +285,7 @@ class _Replay:
         generator = np.random.default_rng(seed)
         size = float(np.finfo(self.view.dtype).eps)
         if self.eq.newton_schulz == "bfloat16" and self.hypothesis.entry.matrices_only:
-            size = 2.0**-9
+            size = 2.0**-11  # a step of bfloat16 in some of the products
 
         def moved(x: Array, by: float) -> Array:
             return x * (1.0 + by * generator.choice([-1.0, 1.0], size=x.shape))

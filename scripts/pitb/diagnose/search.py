@@ -16,8 +16,7 @@ from pitb.diagnose import fit, space
 from pitb.diagnose.fit import Fitted, Judged, Problem
 from pitb.diagnose.recording import Recording
 from pitb.diagnose.replay import view
-from pitb.diagnose.space import OWN_LIMIT, Hypothesis
-from pitb.reference.optimizers import FUNCTIONS
+from pitb.diagnose.space import Hypothesis
 
 SHORT_STEPS, SHORT_NUMBERS = 4, 300
 STEPS, NUMBERS = 20, 1500
@@ -27,6 +26,16 @@ FAR = 0.3
 """Share of a recording's movement that a first fit leaves, beyond which flags are not tried once
 something explains all."""
 ROUNDS = 4
+NEAR = 3.0
+"""A cost below which a view may well be explained."""
+MOST_STARTS = 4
+"""Optimizers that choices of equation are tried on."""
+LOOSE, SMALLEST = 100.0, 1.0
+"""How many times what the tightest explanation leaves, or of a unit, is no explanation as good."""
+BUDGET = 150_000
+"""Updates replayed after which no further choices of equation are tried."""
+HOPELESS = 0.8
+"""Share of the movement that is left where an optimizer is no place to begin."""
 
 
 @dataclass
@@ -46,6 +55,8 @@ class Explanation:
     """Other values of choices of equation that explain it as well."""
     tied_options: dict[str, list[Any]] = field(default_factory=dict)
     """Other values of flags, counts and words that do."""
+    rest: float = 0.0
+    """Root mean square of what is left, in units in the last place and of the step."""
     checked: int = 0
     """Numbers that were held against it."""
 
@@ -82,7 +93,7 @@ class Explanation:
     def complexity(self) -> tuple[int, int, float]:
         """How much has to be said: choices, options and digits, then the residual."""
         digits = sum(
-            len(f"{self.hypothesis.value(name):.15g}") > 9
+            len(f"{self.hypothesis.value(name):.15e}".partition("e")[0].rstrip("0")) > 7
             for name in self.names
             if self.hypothesis.value(name) is not None
         )
@@ -95,19 +106,6 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, float) and isinstance(b, (int, float)):
         return abs(a - b) <= 1e-7 * abs(b)
     return bool(a == b)
-
-
-@dataclass
-class Found:
-    """What became of one set of tensors."""
-
-    tensors: list[str]
-    explanations: list[Explanation]
-    """Ranked; the first is the simplest."""
-    closest: tuple[Hypothesis, Judged] | None = None
-    """What came closest, where nothing explains them."""
-    transposed: tuple[str, ...] = ()
-    """Matrices whose gradients had to be transposed."""
 
 
 @dataclass
@@ -128,6 +126,7 @@ class Search:
         self._problems: dict[tuple[bool, str], Problem] = {}
         self.matrices = all(len(recording.shapes[name]) == 2 for name in recording.names)
         self.best: tuple[Hypothesis, Judged] | None = None
+        self.tried: list[Fitted] = []
 
     # -- views ---------------------------------------------------------------------------------
 
@@ -150,12 +149,24 @@ class Search:
         """The same with the recorded rates forgotten."""
         return Search(replace(self.recording, rates=None))
 
+    @property
+    def spent(self) -> int:
+        """Updates that were replayed."""
+        return sum(problem.evaluations for problem in self._problems.values())
+
     # -- fitting -------------------------------------------------------------------------------
 
-    def fitted(self, hypothesis: Hypothesis, size: str, fresh: bool, iterations: int = 15) -> Fitted:
+    def fitted(
+        self,
+        hypothesis: Hypothesis,
+        size: str,
+        fresh: bool,
+        iterations: int = 15,
+        deep: bool = False,
+    ) -> Fitted:
         """A hypothesis with its numbers fitted to a view."""
         problem = self.problem(hypothesis, size)
-        names = space.numbers(hypothesis)
+        names = space.numbers(hypothesis, deep)
         if fresh:
             start = fit.begin(problem, hypothesis, names)
         else:
@@ -171,25 +182,77 @@ class Search:
 
     # -- the search ----------------------------------------------------------------------------
 
-    def run(self, choices: bool = True) -> list[Explanation]:
-        """Everything that explains the recording; ``choices`` says whether equations that no
-        library has are tried, too, where nothing else does."""
-        pool = sorted(self.pool(), key=lambda trial: trial.fitted.cost)
+    def run(self) -> list[Explanation]:
+        """Everything that explains the recording with a library's equations, the simplest first."""
         explained: list[Fitted] = []
-        tried: list[Fitted] = []
-        for trial in pool:
-            far = trial.fitted.cost > FAR * self.movement(trial.fitted.hypothesis)
-            found = self.settle(trial.fitted, explained, flip=not (explained and far))
-            tried.append(found)
+        for trial in sorted(self.pool(), key=lambda trial: trial.fitted.cost):
+            twin = next((x for x in explained if x.hypothesis.optimizer == trial.kind[0]), None)
+            if twin is not None:
+                start = self.as_other_side(twin.hypothesis, trial.fitted.hypothesis)
+                found = self.settle(Fitted(start, 0.0), first=False)
+                if not self.close(found):
+                    found = self.settle(trial.fitted, first=True)
+            elif explained and self.is_far(trial.fitted):
+                # It may still do the same with another flag, as LAMB does without its ratio.
+                other = self.flipped(trial.fitted)
+                if other is None:
+                    continue
+                found = self.settle(other, first=False)
+            else:
+                found = self.settle(trial.fitted, first=not explained)
+            self.tried.append(found)
             if self.explains(found).explained:
                 explained.append(found)
-        if not explained and choices:
-            tried.sort(key=lambda fitted: self.relative(fitted))
-            for found in self.by_equations(tried):
-                explained.append(found)
-                break
-        ready = [item for item in (self.finished(f) for f in self.distinct(explained)) if item]
-        return sorted(ready, key=lambda item: item.complexity)
+        if not explained:
+            deep = [self.deepened(found) for found in sorted(self.tried, key=self.relative)[:4]]
+            explained = [found for found in deep if self.explains(found).explained]
+        return self.ranked(explained)
+
+    def run_equations(self) -> list[Explanation]:
+        """What explains it with equations that no library has, near what :meth:`run` has tried."""
+        starts: dict[str, Fitted] = {}
+        for found in sorted(self.tried, key=self.relative):
+            if not self.is_hopeless(found):
+                starts.setdefault(found.hypothesis.optimizer, found)
+        return self.ranked(self.by_equations([*starts.values()][:MOST_STARTS]))
+
+    def ranked(self, explained: Iterable[Fitted]) -> list[Explanation]:
+        """Finished explanations of one of each optimizer and side."""
+        distinct: dict[tuple[str, str], Fitted] = {}
+        for item in explained:
+            distinct.setdefault((item.hypothesis.optimizer, item.hypothesis.side), item)
+        ready = [x for x in map(self.finished, distinct.values()) if x is not None]
+        tightest = min((item.rest for item in ready), default=0.0)
+
+        def rank(item: Explanation) -> tuple[int, int, float]:
+            # What bfloat16 would hide is no reason to believe in bfloat16.
+            loose = item.rest > LOOSE * max(tightest, SMALLEST)
+            said, options, score = item.complexity
+            return said + 5 * loose, options, score
+
+        return sorted(ready, key=rank)
+
+    def is_far(self, fitted: Fitted) -> bool:
+        """Whether a fit to the short view leaves much of the movement."""
+        return fitted.cost > FAR * self.movement(fitted.hypothesis)
+
+    def flipped(self, start: Fitted) -> Fitted | None:
+        """The first hypothesis one flag away that is not far; None where all are."""
+        usual = self.with_defaults(start.hypothesis)
+        for _, other in space.option_alternatives(usual):
+            found = self.fitted(other, "short", fresh=False, iterations=5)
+            if not self.is_far(found):
+                return found
+        return None
+
+    def with_defaults(self, hypothesis: Hypothesis) -> Hypothesis:
+        """The same flags with a library's default numbers: a fit without the right flag may have
+        led the numbers far away."""
+        standard = self.resolved(space.base(hypothesis.optimizer, hypothesis.side))
+        for name in space.numbers(hypothesis):
+            if not name.startswith("clip."):
+                hypothesis = hypothesis.having(name, standard.value(name))
+        return hypothesis
 
     def movement(self, hypothesis: Hypothesis) -> float:
         """The size of what is to be explained, in the unit of a fit's cost."""
@@ -227,26 +290,31 @@ class Search:
                 total += float(np.sum(np.sign(moved) * np.sign(self.recording.gradients[name][0])))
         return total > 0
 
-    def settle(self, start: Fitted, explained: list[Fitted], flip: bool) -> Fitted:
-        """A hypothesis with the flags that suit it best, fitted to the middle view."""
+    def as_other_side(self, known: Hypothesis, other: Hypothesis) -> Hypothesis:
+        """One library's options with the other's equations."""
+        shared = {k: v for k, v in known.options.items() if k in other.options}
+        return replace(other, options={**other.options, **shared}, clip=known.clip)
+
+    def settle(self, start: Fitted, first: bool) -> Fitted:
+        """A hypothesis with the flags that suit it best, fitted to the middle view.
+
+        ``first`` says that nothing explains the recording yet, so that time is well spent.
+        """
         best = self.fitted(start.hypothesis, "middle", fresh=False)
-        if not self.close(best):
+        if first and not self.close(best):
             again = self.fitted(start.hypothesis, "middle", fresh=True)
             best = min(best, again, key=lambda item: item.cost)
-        if not flip or self.close(best):
-            return self.jumps(best)
-        best = self.jumps(best)
         for _ in range(ROUNDS):
             if self.close(best):
-                break
+                return best
             others = [
-                self.fitted(other, "short", fresh=True, iterations=8)
+                self.fitted(other, "short", fresh=first, iterations=8)
                 for _, other in space.option_alternatives(best.hypothesis)
             ]
             others.sort(key=lambda item: item.cost)
             improved = best
             for other in others[:3]:
-                whole = self.jumps(self.fitted(other.hypothesis, "middle", fresh=False))
+                whole = self.fitted(other.hypothesis, "middle", fresh=False)
                 if whole.cost < improved.cost * 0.95:
                     improved = whole
                     if self.close(whole):
@@ -254,11 +322,29 @@ class Search:
             if improved is best:
                 break
             best = improved
-        return best
+        return self.jumps(best)
+
+    def deepened(self, best: Fitted) -> Fitted:
+        """The same with its coefficients free, too, for every count of their uses."""
+        names = space.numbers(best.hypothesis)
+        if names == space.numbers(best.hypothesis, deep=False) or self.is_hopeless(best):
+            return best
+        others = [best.hypothesis]
+        for name, other in space.option_alternatives(best.hypothesis):
+            if type(other.options[name]) is int:
+                others.append(other)
+        found = [self.fitted(o, "short", fresh=False, iterations=12, deep=True) for o in others]
+        found.sort(key=lambda item: item.cost)
+        tried = [self.fitted(x.hypothesis, "middle", fresh=False, deep=True) for x in found[:2]]
+        return min([best, *tried], key=lambda item: item.cost)
+
+    def is_hopeless(self, fitted: Fitted) -> bool:
+        """Whether a fit leaves nearly all of the movement of the middle view."""
+        return self.relative(fitted) > HOPELESS
 
     def close(self, fitted: Fitted) -> bool:
         """Whether nothing is left to gain."""
-        return fitted.cost < 3.0 and self.explains(fitted).explained
+        return fitted.cost < NEAR and self.explains(fitted).explained
 
     def jumps(self, fitted: Fitted) -> Fitted:
         """The same, its weights tried one by one where no slope leads on."""
@@ -270,36 +356,46 @@ class Search:
         if not weights or self.recording.steps < 2:
             return fitted
         residual = problem.residual(fitted.hypothesis)
+        if np.median(np.abs(residual)) > 0.02 * problem.movement():
+            return fitted
         slopes = fit.jacobian(problem, fitted, weights, residual)
         if (slopes != 0).sum() > 0.02 * slopes.size:
             return fitted
         found = fit.scan(problem, fitted, names)
         return fit.fit(problem, found, names)
 
-    def by_equations(self, tried: list[Fitted]) -> Iterator[Fitted]:
-        """Hypotheses with choices of equation that no library has, nearest first."""
-        for start in tried[:8]:
-            best = start
-            for _ in range(ROUNDS):
-                improved = best
-                for other in self.neighbours(best.hypothesis):
-                    quick = self.fitted(other, "short", fresh=False, iterations=6)
-                    limit = self.problem(other, "short")
-                    if quick.cost > 0.7 * max(
-                        1.0, fit.rms(limit.residual(best.hypothesis)) if limit else 1.0
-                    ) and self.recording.steps <= SHORT_STEPS:
-                        continue
-                    whole = self.fitted(quick.hypothesis, "middle", fresh=False, iterations=8)
-                    if whole.cost < improved.cost * 0.8:
-                        improved = whole
-                        if self.close(improved):
-                            break
-                if improved is best:
+    def by_equations(self, starts: list[Fitted]) -> Iterator[Fitted]:
+        """The first hypothesis that explains all with choices that no library has."""
+        for _ in range(ROUNDS):
+            improved = []
+            for start in starts:
+                if self.spent > BUDGET:
+                    return
+                better = self.better(start)
+                if self.close(better):
+                    yield better
+                    return
+                if better is not start:
+                    improved.append(better)
+            # The next choice is added to what has gained most.
+            starts = sorted(improved, key=lambda item: item.cost)[:2]
+
+    def better(self, best: Fitted) -> Fitted:
+        """The best hypothesis one choice or flag away, or the same."""
+        others = list(self.neighbours(best.hypothesis))
+        if self.fitted(best.hypothesis, "short", fresh=False, iterations=3).cost > NEAR:
+            # A few steps say already which are worth all of them.
+            quick = [self.fitted(other, "short", fresh=False, iterations=4) for other in others]
+            quick.sort(key=lambda item: item.cost)
+            others = [item.hypothesis for item in quick[:4]]
+        improved = best
+        for other in others:
+            whole = self.fitted(other, "middle", fresh=False, iterations=10)
+            if whole.cost < improved.cost * 0.8:
+                improved = whole
+                if self.close(improved):
                     break
-                best = improved
-                if self.close(best):
-                    yield best
-                    break
+        return improved
 
     def neighbours(self, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
         """Every hypothesis one choice or flag away."""
@@ -308,13 +404,6 @@ class Search:
             yield other
         for _, other in space.option_alternatives(hypothesis):
             yield other
-
-    def distinct(self, explained: Iterable[Fitted]) -> list[Fitted]:
-        """One of each optimizer and side."""
-        found: dict[tuple[str, str], Fitted] = {}
-        for item in explained:
-            found.setdefault((item.hypothesis.optimizer, item.hypothesis.side), item)
-        return [*found.values()]
 
     # -- what an explanation leaves open -------------------------------------------------------
 
@@ -327,7 +416,7 @@ class Search:
         search: Search = self
         factor_names: list[str] = []
         if free:
-            search = self.with_one_rate(hypothesis)
+            search, hypothesis = self.with_one_rate(hypothesis)
             free = search.recording.rates is None
             factor_names = [] if free else [fit.RATE]
         hypothesis = search.rounded(hypothesis, names)
@@ -341,6 +430,7 @@ class Search:
         found = Explanation(
             hypothesis, names, judged, judged.rates, rates_found=self.recording.rates is None
         )
+        found.rest = fit.rms(search.problem(hypothesis, "middle").residual(hypothesis))
         found.checked = search.problem(hypothesis, "whole").view.count
         problem = search.problem(hypothesis, "middle")
         allowed = fit.judge(problem, hypothesis).allowed
@@ -352,17 +442,18 @@ class Search:
         search.ties(found)
         return found
 
-    def with_one_rate(self, hypothesis: Hypothesis) -> "Search":
+    def with_one_rate(self, hypothesis: Hypothesis) -> tuple["Search", Hypothesis]:
         """The search with one rate for all updates, where that explains the recording."""
-        problem = self.problem(hypothesis, "middle")
-        rates = problem.predict(hypothesis).rates
-        low, high = float(rates.min()), float(rates.max())
+        rates = self.problem(hypothesis, "middle").predict(hypothesis).rates
         middle = float(np.median(rates))
-        for rate in (*fit.round_values(low, high), *fit.round_values(0.999 * middle, 1.001 * middle), middle):
+        if middle <= 0.0 or not np.allclose(rates, middle, rtol=0.01):
+            return self, hypothesis
+        for rate in (*(float(f"{middle:.{digits}g}") for digits in range(1, 8)), middle):
             found = Search(replace(self.recording, rates=np.full(self.recording.steps, rate)))
-            if rate > 0 and found.explains(Fitted(hypothesis, 0.0)).explained:
-                return found
-        return self
+            fitted = found.fitted(hypothesis, "middle", fresh=False, iterations=6)
+            if found.explains(fitted).explained:
+                return found, fitted.hypothesis
+        return self, hypothesis
 
     def simplified(self, hypothesis: Hypothesis) -> Hypothesis:
         """With every flag and choice set back to the library's that need not be set."""
@@ -443,24 +534,3 @@ class Search:
             return False
         again = self.fitted(hypothesis, "middle", fresh=False, iterations=4)
         return self.explains(again).explained
-
-
-def clip_hypotheses(recording: Recording, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
-    """Clips that could stand between recorded gradients and an update, at several limits."""
-    steps = range(min(recording.steps, SHORT_STEPS))
-    gradients = recording.gradients.values()
-    whole = [float(np.sqrt(sum(float((g[k] ** 2).sum()) for g in gradients))) for k in steps]
-    each = [float(np.linalg.norm(g[k])) for k in steps for g in gradients]
-    largest = [float(np.abs(g[k]).max(initial=0)) for k in steps for g in gradients]
-    for scope, sizes, limit in (
-        ("global", whole, "max_norm"),
-        ("per-parameter", each, "max_norm"),
-        ("value", largest, "clip_value"),
-    ):
-        sizes = [size for size in sizes if size > 0]
-        if sizes:
-            for value in np.geomspace(0.03 * min(sizes), max(sizes), 9)[:-1]:
-                yield replace(hypothesis, clip={"scope": scope, limit: float(value)})
-
-
-__all__ = ["FUNCTIONS", "OWN_LIMIT", "Explanation", "Found", "Search", "clip_hypotheses"]

@@ -118,12 +118,18 @@ def is_number(value: Any) -> bool:
     return isinstance(value, float) or value == 0
 
 
-def numbers(hypothesis: Hypothesis) -> list[str]:
-    """The continuous hyper-parameters that the reference reads as things stand."""
+def numbers(hypothesis: Hypothesis, deep: bool = True) -> list[str]:
+    """The continuous hyper-parameters that the reference reads as things stand.
+
+    Unless ``deep``, coefficients of a polynomial are left out: freed too early they imitate
+    anything.
+    """
     found = []
     read = reads(hypothesis)[1]
     for name, value in hypothesis.options.items():
-        if name == SNAPSHOT or name not in read:
+        if name == SNAPSHOT or (name not in read and name != OWN_LIMIT):
+            continue
+        if not deep and np.isneginf(bounds(name)[0]) and bounds(name)[1] == np.inf:
             continue
         if isinstance(value, list):
             found += [f"{name}[{i}]" for i, item in enumerate(value) if is_number(item)]
@@ -187,6 +193,8 @@ def choice_alternatives(
     no gradient at some step, so that it matters what becomes of that."""
     eq = hypothesis.equations
     choices = reads(hypothesis)[0] | ({"absent_gradient"} if absent else set())
+    if hypothesis.clip is not None and "max_norm" in hypothesis.clip:
+        choices.add("clip_denominator")
     for name in sorted(choices - {"float32", "lbfgs", "gradient_layout"}):
         if name == "step_counter" and not absent:
             continue
