@@ -86,19 +86,20 @@ class _Diagnosing:
         search = Search(recording)
         self.say(f"{recording.path}: trying the optimizers of both libraries")
         found = search.run()
-        if found:
+        if found and found[0].complexity[0] <= FARFETCHED:
             return self.whole(found)
-        if len(recording.names) > 1:
-            self.say("nothing explains all tensors together; trying each alone")
+        several = len(recording.names) > 1
+        if not found and several and self.differs_by_tensor():
+            self.say("one tensor alone is explained; trying groups of them")
             if self.apart():
                 return result
-        if recording.clipped is None:
+        if not found and recording.clipped is None:
             self.say("trying clipping that is not recorded")
-            found = self.clipped(search)
-            if found:
-                return self.whole(found)
+            clipped = self.clipped(search)
+            if clipped:
+                return self.whole(clipped)
         self.say("trying equations that no library has")
-        found = search.run_equations()
+        found = sorted([*found, *search.run_equations()], key=lambda item: item.complexity)
         if found:
             return self.whole(found)
         if recording.rates is not None:
@@ -106,11 +107,24 @@ class _Diagnosing:
             found = search.free_rates().run()
             if found:
                 return self.whole(found)
+        if several:
+            self.say("trying each tensor at a rate of its own")
+            if self.apart():
+                return result
         if self.turned():
             return result
         result.groups, result.unexplained = [], list(recording.names)
         result.closest = search.best
         return result
+
+    def largest(self, names: list[str]) -> str:
+        """The tensor that says most."""
+        return max(names, key=lambda name: self.recording.parameters[name].shape[1])
+
+    def differs_by_tensor(self) -> bool:
+        """Whether the largest tensor alone is explained, so that others must differ from it."""
+        alone = Search(self.recording.only([self.largest(self.recording.names)])).run()
+        return bool(alone) and alone[0].complexity[0] <= FARFETCHED
 
     def whole(self, found: list[Explanation]) -> Diagnosis:
         self.result.groups = [Group(list(self.recording.names), found)]
@@ -132,8 +146,7 @@ class _Diagnosing:
 
     def next_group(self, rest: list[str]) -> Group | None:
         """The tensors that the largest one's best explanation explains, and what else does."""
-        sizes = {name: self.recording.parameters[name].shape[1] for name in rest}
-        first = max(rest, key=lambda name: sizes[name])
+        first = self.largest(rest)
         alone = self.recording.only([first])
         found = Search(alone).run()
         if alone.rates is not None and (not found or found[0].complexity[0] >= FARFETCHED):

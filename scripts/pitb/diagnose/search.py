@@ -32,7 +32,7 @@ MOST_STARTS = 4
 """Optimizers that choices of equation are tried on."""
 LOOSE, SMALLEST = 100.0, 1.0
 """How many times what the tightest explanation leaves, or of a unit, is no explanation as good."""
-BUDGET = 150_000
+BUDGET = 250_000
 """Updates replayed after which no further choices of equation are tried."""
 HOPELESS = 0.8
 """Share of the movement that is left where an optimizer is no place to begin."""
@@ -93,7 +93,7 @@ class Explanation:
     def complexity(self) -> tuple[int, int, float]:
         """How much has to be said: choices, options and digits, then the residual."""
         digits = sum(
-            len(f"{self.hypothesis.value(name):.15e}".partition("e")[0].rstrip("0")) > 7
+            len(f"{self.hypothesis.value(name):.15e}".partition("e")[0].rstrip("0")) > 6
             for name in self.names
             if self.hypothesis.value(name) is not None
         )
@@ -213,7 +213,9 @@ class Search:
         starts: dict[str, Fitted] = {}
         for found in sorted(self.tried, key=self.relative):
             if not self.is_hopeless(found):
-                starts.setdefault(found.hypothesis.optimizer, found)
+                kind = found.hypothesis.optimizer
+                usual = self.with_defaults(found.hypothesis, off=False)
+                starts.setdefault(kind, replace(found, hypothesis=usual))
         return self.ranked(self.by_equations([*starts.values()][:MOST_STARTS]))
 
     def ranked(self, explained: Iterable[Fitted]) -> list[Explanation]:
@@ -245,12 +247,12 @@ class Search:
                 return found
         return None
 
-    def with_defaults(self, hypothesis: Hypothesis) -> Hypothesis:
+    def with_defaults(self, hypothesis: Hypothesis, off: bool = True) -> Hypothesis:
         """The same flags with a library's default numbers: a fit without the right flag may have
-        led the numbers far away."""
+        led the numbers far away. Unless ``off``, what is off by default stays as it was found."""
         standard = self.resolved(space.base(hypothesis.optimizer, hypothesis.side))
         for name in space.numbers(hypothesis):
-            if not name.startswith("clip."):
+            if not name.startswith("clip.") and (off or standard.value(name)):
                 hypothesis = hypothesis.having(name, standard.value(name))
         return hypothesis
 
@@ -366,31 +368,33 @@ class Search:
 
     def by_equations(self, starts: list[Fitted]) -> Iterator[Fitted]:
         """The first hypothesis that explains all with choices that no library has."""
+        most = self.spent + BUDGET
         for _ in range(ROUNDS):
-            improved = []
+            improved, explained = [], False
             for start in starts:
-                if self.spent > BUDGET:
+                if self.spent > most:
                     return
                 better = self.better(start)
                 if self.close(better):
+                    explained = True
                     yield better
-                    return
-                if better is not start:
+                elif better is not start:
                     improved.append(better)
+            if explained:
+                return
             # The next choice is added to what has gained most.
             starts = sorted(improved, key=lambda item: item.cost)[:2]
 
     def better(self, best: Fitted) -> Fitted:
         """The best hypothesis one choice or flag away, or the same."""
         others = list(self.neighbours(best.hypothesis))
-        if self.fitted(best.hypothesis, "short", fresh=False, iterations=3).cost > NEAR:
-            # A few steps say already which are worth all of them.
-            quick = [self.fitted(other, "short", fresh=False, iterations=4) for other in others]
-            quick.sort(key=lambda item: item.cost)
-            others = [item.hypothesis for item in quick[:4]]
+        # A few steps say already which are worth all of them. Numbers begin anew: a fit of the
+        # wrong equation may have led them far away.
+        quick = [self.fitted(other, "short", fresh=True, iterations=8) for other in others]
+        quick.sort(key=lambda item: item.cost)
         improved = best
-        for other in others:
-            whole = self.fitted(other, "middle", fresh=False, iterations=10)
+        for other in quick[:5]:
+            whole = self.fitted(other.hypothesis, "middle", fresh=False, iterations=12)
             if whole.cost < improved.cost * 0.8:
                 improved = whole
                 if self.close(improved):
