@@ -23,9 +23,7 @@ TRACES = Path(__file__).parent.parent / "results/traces"
 SLICE = Path(__file__).parent.parent / "results/breadth-slice"
 
 
-def run_of(
-    optimizer, side="pytorch", problem="a1", lr=0.01, options=None, dtype="float32", **rest
-):
+def run_of(optimizer, side="pytorch", problem="a1", lr=0.01, options=None, dtype="float32", **rest):
     """A run of the reference, also with choices of equation that no library has."""
     taken = {"steps", "clip", "rates"}
     loop = {name: value for name, value in rest.items() if name in taken}
@@ -223,8 +221,9 @@ def test_a_rate_that_is_not_recorded_is_found():
 def test_weight_decay_too_small_to_show_is_said():
     found = diagnosed(run_of("SGD"))
     said = list(words.undecided(found.best, 10))
-    assert any("weight decay below" in text and "would not show in these 10 steps" in text
-               for text in said)
+    assert any(
+        "weight decay below" in text and "would not show in these 10 steps" in text for text in said
+    )
     low, high = found.best.intervals["weight_decay"]
     assert low == 0.0
     assert 0 < high < 1e-4
@@ -248,8 +247,10 @@ def test_recorded_clipping_is_read_off(how):
     assert found is not None and found.explained
     wanted = {"norm_type": 2.0, **how} if "max_norm" in how else how
     assert any(
-        all(item[k] == pytest.approx(v, rel=1e-4) if k != "scope" else item[k] == v
-            for k, v in wanted.items())
+        all(
+            item[k] == pytest.approx(v, rel=1e-4) if k != "scope" else item[k] == v
+            for k, v in wanted.items()
+        )
         for item in [found.how, *found.others]
     )
 
@@ -279,7 +280,10 @@ MALFORMED = {
     "no gradients": (at(None, "grad", lambda *a: None), "holds no gradients; record 'grad'"),
     "no parameters": (at(None, "param", lambda *a: None), "holds no parameters; record 'param'"),
     "no start": (at(0, "param", lambda *a: None), "holds no parameters at step 0"),
-    "a first step without gradients": (at(1, "grad", lambda *a: None), "step 1 lacks the gradients"),
+    "a first step without gradients": (
+        at(1, "grad", lambda *a: None),
+        "step 1 lacks the gradients",
+    ),
     "a first step without parameters": (at(1, "param", lambda *a: None), "step 1 lacks the param"),
     "NaN from the start": (at(1, "grad", holed), "grad of fc.weight at step 1 is nan at index 0"),
     "a gradient of another name": (

@@ -161,5 +161,3 @@ def denominators(hypothesis: Hypothesis) -> Iterator[Hypothesis]:
         for x in (eq.clip_denominator, eq.own_clip_denominator)
     ):
         yield hypothesis.but(clip_denominator=name)
-
-

@@ -125,9 +125,7 @@ def jacobian(problem: Problem, fitted: Fitted, names: Sequence[str], residual: A
     return np.stack(columns, axis=1) if columns else np.zeros((len(residual), 0))
 
 
-def fit(
-    problem: Problem, start: Fitted, names: Sequence[str], iterations: int = 15
-) -> Fitted:
+def fit(problem: Problem, start: Fitted, names: Sequence[str], iterations: int = 15) -> Fitted:
     """Levenberg and Marquardt's method within bounds; numbers that change nothing stay.
 
     Source: Marquardt, An algorithm for least-squares estimation of nonlinear parameters (1963).
@@ -202,7 +200,9 @@ def grid(name: str, hypothesis: Hypothesis, scale: float) -> list[float]:
     return list(dict.fromkeys(found))
 
 
-def begin(problem: Problem, hypothesis: Hypothesis, names: Sequence[str], sweeps: int = 2) -> Fitted:
+def begin(
+    problem: Problem, hypothesis: Hypothesis, names: Sequence[str], sweeps: int = 2
+) -> Fitted:
     """The best of a few values of each number, one after another."""
     best = Fitted(hypothesis, rms(problem.residual(hypothesis)))
     for _ in range(sweeps):

@@ -65,7 +65,10 @@ def differences(a: Group, b: Group) -> list[Difference]:
 
 def _between(x: Explanation, y: Explanation) -> list[Difference]:
     a, b = x.hypothesis, y.hypothesis
-    if a.optimizer != b.optimizer and space.FUNCTIONS[a.optimizer] is not space.FUNCTIONS[b.optimizer]:
+    if (
+        a.optimizer != b.optimizer
+        and space.FUNCTIONS[a.optimizer] is not space.FUNCTIONS[b.optimizer]
+    ):
         return [("the optimizer", words.summary(x), words.summary(y))]
     found: list[Difference] = []
     for name in dict.fromkeys((*x.intervals, *y.intervals)):

@@ -80,9 +80,9 @@ class Recording:
         rows, columns = self.shapes[name]
 
         def turned(x: Array) -> Array:
-            return np.ascontiguousarray(
-                x.reshape(-1, columns, rows).transpose(0, 2, 1)
-            ).reshape(x.shape)
+            return np.ascontiguousarray(x.reshape(-1, columns, rows).transpose(0, 2, 1)).reshape(
+                x.shape
+            )
 
         found.gradients[name] = turned(found.gradients[name])
         if found.clipped is not None:
@@ -170,9 +170,7 @@ def _read(path: Path) -> tuple[list[Entry], Values, dict[str, Any]]:
 def _values(file: pq.ParquetFile, entries: list[Entry], path: Path) -> Values:
     kept = [entry for entry in entries if entry.quantity in READ and entry.count]
     found: Values = {
-        entry.key: np.empty(
-            entry.count, np.float32 if entry.dtype == "float32" else np.float64
-        )
+        entry.key: np.empty(entry.count, np.float32 if entry.dtype == "float32" else np.float64)
         for entry in kept
     }
     starts = np.array([entry.first_row for entry in entries if entry.count], dtype=np.int64)
@@ -245,7 +243,9 @@ def _recording(
 ) -> Recording:
     initial = [e for e in entries if e.quantity == "param" and e.step == 0]
     if not any(e.quantity == "param" for e in entries):
-        raise PitbError(f"{path} holds no parameters; record 'param' at step 0 and after each update")
+        raise PitbError(
+            f"{path} holds no parameters; record 'param' at step 0 and after each update"
+        )
     if not initial:
         raise PitbError(
             f"{path} holds no parameters at step 0; record them before the first update, since "
@@ -324,9 +324,7 @@ def _fill(found: Recording, values: Values, shapes: dict[str, tuple[int, ...]]) 
         found.gradients[name], found.present[name] = raw, here
         if found.clipped is not None:
             kept = [(k, "clipped_grad", name) in values for k in steps]
-            found.clipped[name] = np.where(
-                np.array(kept)[:, None], stacked("clipped_grad"), raw
-            )
+            found.clipped[name] = np.where(np.array(kept)[:, None], stacked("clipped_grad"), raw)
     if still:
         found.notes.append(
             f"{', '.join(still)} {'have' if len(still) > 1 else 'has'} no gradient and never moved"
@@ -444,5 +442,3 @@ def _usable_steps(
 def common_name(names: Sequence[str]) -> str:
     """Tensors in a few words."""
     return ", ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} others"
-
-

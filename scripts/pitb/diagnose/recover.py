@@ -83,14 +83,16 @@ def is_identifiable(recording: Recording, truths: list[Truth]) -> bool:
 
 def _holds(recording: Recording, truth: Truth, truths: list[Truth]) -> bool:
     named = {name for other in truths for name in other.tensors}
-    names = [n for n in recording.names if (n in truth.tensors if truth.tensors else n not in named)]
+    names = [
+        n for n in recording.names if (n in truth.tensors if truth.tensors else n not in named)
+    ]
     if not names:
         return True
     part = recording.only(names)
     if truth.rate is not None:
         part.rates = np.full(part.steps, truth.rate)
     hypothesis = truth.hypothesis
-    if not hypothesis.optimizer in space.FUNCTIONS or (
+    if hypothesis.optimizer not in space.FUNCTIONS or (
         hypothesis.entry.matrices_only and any(len(part.shapes[n]) != 2 for n in names)
     ):
         return False

@@ -262,9 +262,7 @@ class _Replay:
                 ]
             else:
                 norms = view.norms_of(float(clip.get("norm_type", 2.0)))
-                factors = factors_of(
-                    norms, lambda step: clipping.clip(step, clip, self.eq)[0]
-                )
+                factors = factors_of(norms, lambda step: clipping.clip(step, clip, self.eq)[0])
                 gradients = self._scaled(gradients, factors)
         if options.get(OWN_LIMIT) is not None:
             limit = options[OWN_LIMIT]
@@ -384,7 +382,9 @@ def allowance(view: View, hypothesis: Hypothesis, prediction: Prediction) -> Arr
     eps = float(np.finfo(view.dtype).eps)
     unit = view.joined([spacing(lane.p, view.dtype) for lane in view.lanes])
     size = np.maximum(np.abs(here - p), np.abs(after - p))
-    return 1.5 * unit + ROUNDINGS * eps * np.where(np.isfinite(size), size, 0.0) + MAGNIFIED * response
+    return (
+        1.5 * unit + ROUNDINGS * eps * np.where(np.isfinite(size), size, 0.0) + MAGNIFIED * response
+    )
 
 
 MAGNIFIED = 6.0

@@ -10,7 +10,14 @@ from pitb.diagnose.recording import common_name
 from pitb.diagnose.search import Explanation
 from pitb.tables import line
 
-COLUMNS = ("", "optimizer", "as in", "away from its defaults", "residual in ulp", "of what is allowed")
+COLUMNS = (
+    "",
+    "optimizer",
+    "as in",
+    "away from its defaults",
+    "residual in ulp",
+    "of what is allowed",
+)
 NOTHING = (
     "nothing explains this: no optimizer of the reference, with any of its options and choices of "
     "equation, makes these steps of these gradients"

@@ -202,9 +202,7 @@ def choice_alternatives(
             if value != eq.value(name):
                 yield name, hypothesis.but(**{name: value})
     if "float32" in choices:
-        for kept in dict.fromkeys(
-            describe(side, hypothesis.optimizer).float32 for side in SIDES
-        ):
+        for kept in dict.fromkeys(describe(side, hypothesis.optimizer).float32 for side in SIDES):
             if kept != eq.float32:
                 yield "float32", hypothesis.but(float32=kept)
 
@@ -250,9 +248,7 @@ def _key(hypothesis: Hypothesis) -> tuple[str, tuple[tuple[str, Any], ...], Equa
         else:
             shown.append((name, value))
     # Lists keep their values, which Newton-Schulz needs; averages do not branch on theirs.
-    shown = [
-        (name, (0.5,) * len(value) if name == "betas" else value) for name, value in shown
-    ]
+    shown = [(name, (0.5,) * len(value) if name == "betas" else value) for name, value in shown]
     return hypothesis.optimizer, tuple(shown), hypothesis.equations
 
 
@@ -276,7 +272,13 @@ def _traits(
     if by_pytorch_name(optimizer).matrices_only:
         return found, read, False
     alone = [
-        _two(optimizer, p[i : i + 1, j : j + 1], [g[i : i + 1, j : j + 1] for g in gradients], given, eq)
+        _two(
+            optimizer,
+            p[i : i + 1, j : j + 1],
+            [g[i : i + 1, j : j + 1] for g in gradients],
+            given,
+            eq,
+        )
         for i in range(3)
         for j in range(4)
     ]

@@ -52,7 +52,9 @@ def settings(item: Explanation) -> list[str]:
         if name == space.SNAPSHOT or name in item.tied_options:
             continue
         if isinstance(value, list):
-            pairs = [(f"{name}[{i}]", x, [s[name][i] for s in standards]) for i, x in enumerate(value)]
+            pairs = [
+                (f"{name}[{i}]", x, [s[name][i] for s in standards]) for i, x in enumerate(value)
+            ]
         else:
             pairs = [(name, value, [s[name] for s in standards if name in s])]
         for full, x, usual in pairs:
