@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup resume breadth slice test check format lock libraries bench docs docs-check help
+.PHONY: all setup resume breadth slice diagnose test check format lock libraries bench docs docs-check help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -25,6 +25,10 @@ breadth: setup ## Every optimizer, option, clip, schedule and problem, against a
 slice: setup ## A slice of that: all optimizers and options, fewer problems
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete breadth_slice || { $(HINT); exit 1; }
 	@cat results/breadth-slice/summary.txt
+
+diagnose: slice ## Find the configurations of all runs again from their numbers; an hour or two
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete diagnose || { $(HINT); exit 1; }
+	@cat results/diagnose/summary.txt
 
 test: all slice ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 	cargo test --release --locked --workspace

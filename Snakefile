@@ -35,6 +35,7 @@ include: "rules/tables.smk"
 include: "rules/ledger.smk"
 include: "rules/breadth.smk"
 include: "rules/findings.smk"
+include: "rules/diagnose.smk"
 
 
 onstart:
