@@ -308,7 +308,7 @@ MALFORMED = {
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_trace_that_lacks_something_gets_a_sentence(name):
     change, sentence = MALFORMED[name]
-    with pytest.raises(PitbError, match=".") as raised:
+    with pytest.raises(PitbError) as raised:
         of_trace(rebuilt(train(run_of("SGD", problem="gradients")), change))
     assert sentence in str(raised.value)
 

@@ -188,7 +188,7 @@ class _Diagnosing:
                 tried.append(Fitted(hypothesis, fit.rms(problem.residual(hypothesis))))
         tried.sort(key=lambda item: item.cost)
         counts: dict[tuple[str, str], int] = {}
-        refined = []
+        refined: list[Fitted] = []
         for item in tried:
             kind = (item.hypothesis.optimizer, item.hypothesis.side)
             counts[kind] = counts.get(kind, 0) + 1

@@ -31,6 +31,7 @@ class Problem:
     """Updates that were replayed."""
 
     def __post_init__(self) -> None:
+        """Take what does not change out of the view."""
         lanes = self.view.lanes
         self.recorded = self.view.joined([lane.p[1:] for lane in lanes])
         self.weight = self.view.joined([lane.weight for lane in lanes])
@@ -240,7 +241,7 @@ def scan(problem: Problem, start: Fitted, names: Sequence[str]) -> Fitted:
             return True
         return False
 
-    pairs = [pair for pair in itertools.combinations(weights, 2)] or [(weights[0],)]
+    pairs: list[tuple[str, ...]] = list(itertools.combinations(weights, 2)) or [(weights[0],)]
     for pair in pairs:
         for values in itertools.product(marks, repeat=len(pair)):
             attempt(dict(zip(pair, values, strict=True)))
@@ -289,9 +290,7 @@ def judge(
         ratio = np.nan_to_num(off / allowed, nan=np.inf)
         # A response that is not finite allows nothing.
         ratio = np.where(np.isfinite(allowed), ratio, np.where(off == 0, 0.0, np.inf))
-        unit = problem.weight
         ulp = np.nan_to_num(off / _units(view), nan=np.inf)
-    del unit
     k, column = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
     return Judged(
         float(ratio.max(initial=0.0)),

@@ -8,6 +8,7 @@ from pitb.diagnose import space, words
 from pitb.diagnose.diagnosis import Diagnosis, Group
 from pitb.diagnose.recording import Recording, common_name
 from pitb.diagnose.search import Explanation
+from pitb.reference.optimizers import FUNCTIONS
 
 Difference = tuple[str, str, str]
 """What differs, and its value on either side."""
@@ -65,10 +66,7 @@ def differences(a: Group, b: Group) -> list[Difference]:
 
 def _between(x: Explanation, y: Explanation) -> list[Difference]:
     a, b = x.hypothesis, y.hypothesis
-    if (
-        a.optimizer != b.optimizer
-        and space.FUNCTIONS[a.optimizer] is not space.FUNCTIONS[b.optimizer]
-    ):
+    if a.optimizer != b.optimizer and FUNCTIONS[a.optimizer] is not FUNCTIONS[b.optimizer]:
         return [("the optimizer", words.summary(x), words.summary(y))]
     found: list[Difference] = []
     for name in dict.fromkeys((*x.intervals, *y.intervals)):

@@ -108,7 +108,8 @@ def parse_map(text: str) -> Mapping:
     old, equals, new = text.partition("=")
     if not (old and equals and new):
         raise PitbError(
-            f"--map {text} is not of the form old=new; for a transposed tensor: fc.weight=fc.weight.T"
+            f"--map {text} is not of the form old=new; for a transposed tensor: "
+            "fc.weight=fc.weight.T"
         )
     turned = new.endswith(".T")
     return Mapping(old, new.removesuffix(".T"), turned)
@@ -215,10 +216,10 @@ def _mapped(
     by_old = {item.old: item for item in maps}
     found = []
     for entry in entries:
-        item = by_old.get(entry.tensor)
-        if item is None or entry.quantity not in ("param", *GRADIENTS):
+        if entry.tensor not in by_old or entry.quantity not in ("param", *GRADIENTS):
             found.append(entry)
             continue
+        item = by_old[entry.tensor]
         value, shape = values.pop(entry.key), entry.shape
         renamed = item.old != item.new
         if item.transposed and (whole or renamed or entry.quantity in GRADIENTS):
@@ -376,8 +377,8 @@ def _check_names(entries: list[Entry], shapes: dict[str, tuple[int, ...]], path:
             best = nearest(name, alike or turned)
             hint = f"--map {name}={best}{'' if alike else '.T'}"
             raise PitbError(
-                f"{path} holds gradients of {name}, and no parameter of that name; if it is {best}, "
-                f"give {hint}"
+                f"{path} holds gradients of {name}, and no parameter of that name; if it is "
+                f"{best}, give {hint}"
             )
         raise PitbError(
             f"{path} holds gradients of {name}, and no parameter of that name; there are "

@@ -13,6 +13,7 @@ from pitb.diagnose.replay import view
 from pitb.diagnose.search import Explanation
 from pitb.diagnose.space import Hypothesis
 from pitb.reference.descriptions import describe
+from pitb.reference.optimizers import FUNCTIONS
 from pitb.reference.training import Group, Run
 from pitb.registry import IMPLEMENTATION, by_pytorch_name, optimizers
 
@@ -92,7 +93,7 @@ def _holds(recording: Recording, truth: Truth, truths: list[Truth]) -> bool:
     if truth.rate is not None:
         part.rates = np.full(part.steps, truth.rate)
     hypothesis = truth.hypothesis
-    if hypothesis.optimizer not in space.FUNCTIONS or (
+    if hypothesis.optimizer not in FUNCTIONS or (
         hypothesis.entry.matrices_only and any(len(part.shapes[n]) != 2 for n in names)
     ):
         return False
@@ -128,7 +129,7 @@ def _nearest(explanations: list[Explanation], truth: Hypothesis) -> int:
 
 def _missed(item: Explanation, truth: Hypothesis) -> str | None:
     found = item.hypothesis
-    if space.FUNCTIONS[found.optimizer] is not space.FUNCTIONS[truth.optimizer]:
+    if FUNCTIONS[found.optimizer] is not FUNCTIONS[truth.optimizer]:
         return f"{found.optimizer} instead of {truth.optimizer}"
     for name in space.reads(truth)[0] - {"lbfgs"}:
         value = truth.equations.value(name)
@@ -136,7 +137,7 @@ def _missed(item: Explanation, truth: Hypothesis) -> str | None:
         if known and value != found.equations.value(name) and value not in item.tied.get(name, []):
             return f"{name} is {found.equations.value(name)} instead of {value}"
     for name, value in truth.options.items():
-        mine = found.options.get(name)
+        mine: Any = found.options.get(name)
         if name == space.SNAPSHOT:
             continue
         if isinstance(value, list):

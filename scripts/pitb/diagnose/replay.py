@@ -130,7 +130,8 @@ def _small(recording: Recording, names: list[str], most: int | None) -> list[str
     sizes = {name: int(np.prod(recording.shapes[name])) for name in names}
     # Matrices first: of them an optimizer that works on whole tensors shows the most.
     order = sorted(names, key=lambda name: (len(recording.shapes[name]) < 2, sizes[name]))
-    kept, total = [], 0
+    kept: list[str] = []
+    total = 0
     for name in order:
         if kept and total + sizes[name] > most:
             continue
@@ -179,7 +180,8 @@ def _lane(
 def spacing(p: Array, dtype: str) -> Array:
     """One unit in the last place of each parameter before or after an update, in float64."""
     larger = np.maximum(np.abs(p[:-1]), np.abs(p[1:])).astype(dtype)
-    return np.spacing(np.maximum(larger, np.finfo(dtype).tiny)).astype(np.float64)
+    units: Array = np.spacing(np.maximum(larger, np.finfo(dtype).tiny)).astype(np.float64)
+    return units
 
 
 @dataclass
@@ -382,9 +384,9 @@ def allowance(view: View, hypothesis: Hypothesis, prediction: Prediction) -> Arr
     eps = float(np.finfo(view.dtype).eps)
     unit = view.joined([spacing(lane.p, view.dtype) for lane in view.lanes])
     size = np.maximum(np.abs(here - p), np.abs(after - p))
-    return (
-        1.5 * unit + ROUNDINGS * eps * np.where(np.isfinite(size), size, 0.0) + MAGNIFIED * response
-    )
+    own = ROUNDINGS * eps * np.where(np.isfinite(size), size, 0.0)
+    allowed: Array = 1.5 * unit + own + MAGNIFIED * response
+    return allowed
 
 
 MAGNIFIED = 6.0

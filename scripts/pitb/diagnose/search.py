@@ -68,7 +68,7 @@ class Explanation:
         for name, value in self.hypothesis.options.items():
             if name == space.SNAPSHOT or name in self.tied_options:
                 continue
-            usual = standard.get(name)
+            usual: Any = standard.get(name)
             if isinstance(value, list):
                 found += [
                     f"{name}[{i}]"
@@ -167,10 +167,7 @@ class Search:
         """A hypothesis with its numbers fitted to a view."""
         problem = self.problem(hypothesis, size)
         names = space.numbers(hypothesis, deep)
-        if fresh:
-            start = fit.begin(problem, hypothesis, names)
-        else:
-            start = Fitted(hypothesis, 0.0)
+        start = fit.begin(problem, hypothesis, names) if fresh else Fitted(hypothesis, 0.0)
         return fit.fit(problem, start, names, iterations)
 
     def explains(self, fitted: Fitted, size: str = "middle") -> Judged:

@@ -239,7 +239,7 @@ def is_elementwise(hypothesis: Hypothesis) -> bool:
 
 def _key(hypothesis: Hypothesis) -> tuple[str, tuple[tuple[str, Any], ...], Equations]:
     """What the course of a function depends on: which options are on, not how large they are."""
-    shown = []
+    shown: list[tuple[str, Any]] = []
     for name, value in hypothesis.options.items():
         if isinstance(value, list):
             shown.append((name, tuple(None if item is None else float(item) for item in value)))

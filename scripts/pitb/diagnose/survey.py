@@ -15,6 +15,7 @@ from pitb.diagnose.recording import load
 from pitb.errors import PitbError
 from pitb.files import read_json, write_text
 from pitb.labels import LANGUAGES
+from pitb.reference.optimizers import FUNCTIONS
 from pitb.tables import line
 from pitb.trace import read
 
@@ -93,7 +94,7 @@ def _outcome(item: Item) -> tuple[str, str, str, float]:
         truths = recover.of_configuration(read(item.path).configuration, item.side)
     else:
         truths = recover.of_plan(item.entry, item.side)
-    if any(truth.hypothesis.optimizer not in recover.space.FUNCTIONS for truth in truths):
+    if any(truth.hypothesis.optimizer not in FUNCTIONS for truth in truths):
         reason = "it evaluates the loss several times in an update, and one gradient is recorded"
         return LACKING, "", reason, 0.0
     diagnosis = diagnose(recording)
@@ -142,10 +143,12 @@ def summary(records: list[dict[str, Any]]) -> str:
 TITLE = {"en": "Recovered configurations", "zh": "找回的配置"}
 NOTE = {
     "en": "Each trace was diagnosed without its configuration. Recovered: the true optimizer is "
-    "among the explanations, each of its choices, flags and numbers the same, within the interval, "
-    "or reported as making no difference. Not identifiable: what is recorded does not hold what the "
+    "among the explanations, each of its choices, flags and numbers the same, within the "
+    "interval, or reported as making no difference. Not identifiable: what is recorded does "
+    "not hold what the "
     "updates came of.",
-    "zh": "每份轨迹都在不给出配置的情况下诊断。“找回”：真正的优化器在解释之中，它的每项选择、开关和数值要么相同、"
+    "zh": "每份轨迹都在不给出配置的情况下诊断。“找回”：真正的优化器在解释之中，"
+    "它的每项选择、开关和数值要么相同、"
     "要么在区间之内、要么已说明没有影响。“无法识别”：记录里没有更新所依据的全部内容。",
 }
 HEADINGS = {

@@ -175,7 +175,7 @@ def undecided(item: Explanation, steps: int) -> Iterator[str]:
         yield f"{label(hypothesis, name)} could be {' or '.join(words)}"
     if item.tied:
         each = [
-            f"{name} ({' or '.join(choice(v) for v in (hypothesis.equations.value(name), *values))})"
+            f"{name} ({' or '.join(map(choice, (hypothesis.equations.value(name), *values)))})"
             for name, values in item.tied.items()
         ]
         yield f"these choices of equation make no difference here: {', '.join(each)}"
