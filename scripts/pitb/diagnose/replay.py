@@ -128,8 +128,8 @@ def _small(recording: Recording, names: list[str], most: int | None) -> list[str
     if most is None:
         return names
     sizes = {name: int(np.prod(recording.shapes[name])) for name in names}
-    # Matrices first: of them an optimizer that works on whole tensors shows the most.
-    order = sorted(names, key=lambda name: (len(recording.shapes[name]) < 2, sizes[name]))
+    # What fits first; then matrices, of which an optimizer that works on tensors shows the most.
+    order = sorted(names, key=lambda n: (sizes[n] > most, len(recording.shapes[n]) < 2, sizes[n]))
     kept: list[str] = []
     total = 0
     for name in order:
@@ -362,6 +362,8 @@ def factors_of(norms: Array, clipped: Any) -> Array:
 
 
 NUDGES = 4
+MANY = 2_000_000
+"""Predicted numbers beyond which one nudge has to do."""
 
 
 def allowance(view: View, hypothesis: Hypothesis, prediction: Prediction) -> Array:
@@ -374,7 +376,7 @@ def allowance(view: View, hypothesis: Hypothesis, prediction: Prediction) -> Arr
     response = np.zeros((view.steps, sum(lane.g[0].size for lane in view.lanes)))
     here = view.joined(prediction.lanes)
     with np.errstate(all="ignore"):
-        for seed in range(1, NUDGES + 1):
+        for seed in range(1, (NUDGES if view.count < MANY else 1) + 1):
             moved = view.joined(replay(fixed, hypothesis, nudge=seed).lanes)
             response = np.fmax(response, np.abs(moved - here))
         narrow = view.joined(replay(fixed, hypothesis, dtype=view.dtype).lanes)
