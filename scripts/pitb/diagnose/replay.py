@@ -97,7 +97,11 @@ class View:
 
 
 def view(
-    recording: Recording, flat: bool, steps: int | None = None, most: int | None = None
+    recording: Recording,
+    flat: bool,
+    steps: int | None = None,
+    most: int | None = None,
+    part: tuple[int, int] = (0, 1),
 ) -> View:
     """A view of a recording.
 
@@ -106,6 +110,7 @@ def view(
         flat: Whether every number counts for itself, so that tensors are sampled and joined.
         steps: How many updates; all unless given.
         most: About how many numbers; of whole tensors the smallest ones are taken.
+        part: Which of how many parts of the numbers, where these count for themselves.
     """
     steps = recording.steps if steps is None else min(steps, recording.steps)
     names = recording.names
@@ -119,7 +124,7 @@ def view(
         names = _small(recording, names, most)
         groups = [[name] for name in names]
     share = None if most is None or not flat else max(8, most // len(names))
-    lanes = [_lane(recording, group, flat, steps, share) for group in groups]
+    lanes = [_lane(recording, group, flat, steps, share, part) for group in groups]
     rates = None if recording.rates is None else recording.rates[:steps]
     return View(recording, lanes, steps, flat, rates)
 
@@ -141,7 +146,12 @@ def _small(recording: Recording, names: list[str], most: int | None) -> list[str
 
 
 def _lane(
-    recording: Recording, names: list[str], flat: bool, steps: int, share: int | None
+    recording: Recording,
+    names: list[str],
+    flat: bool,
+    steps: int,
+    share: int | None,
+    part: tuple[int, int],
 ) -> Lane:
     chosen = []
     for name in names:
@@ -149,7 +159,7 @@ def _lane(
         count = size if share is None else min(size, share)
         # Spread by the golden ratio, which falls into step with no layout.
         spread = np.unique((np.arange(count) * 0.6180339887498949 % 1.0 * size).astype(np.int64))
-        chosen.append(np.arange(size) if count == size else spread)
+        chosen.append(np.arange(part[0], size, part[1]) if count == size else spread)
     p = np.concatenate(
         [recording.parameters[n][: steps + 1, c] for n, c in zip(names, chosen, strict=True)],
         axis=1,

@@ -30,6 +30,8 @@ NEAR = 3.0
 """A cost below which a view may well be explained."""
 MOST_STARTS = 4
 """Optimizers that choices of equation are tried on."""
+PART = 50_000
+"""Numbers of one step that are held against an explanation at a time."""
 LOOSE, SMALLEST = 100.0, 1.0
 """How many times what the tightest explanation leaves, or of a unit, is no explanation as good."""
 BUDGET = 250_000
@@ -172,10 +174,26 @@ class Search:
 
     def explains(self, fitted: Fitted, size: str = "middle") -> Judged:
         """How well a hypothesis explains a view; remembers the closest."""
+        parts = -(-self.recording.numbers // PART)
+        if size == "whole" and parts > 1 and space.is_elementwise(fitted.hypothesis):
+            return self.explains_parts(fitted.hypothesis, parts)
         judged = fit.judge(self.problem(fitted.hypothesis, size), fitted.hypothesis)
         if size == "middle" and (self.best is None or judged.score < self.best[1].score):
             self.best = (fitted.hypothesis, judged)
         return judged
+
+    def explains_parts(self, hypothesis: Hypothesis, parts: int) -> Judged:
+        """The same of all numbers, a part of them in memory at a time."""
+        each = [
+            fit.judge(Problem(view(self.recording, True, part=(i, parts))), hypothesis)
+            for i in range(parts)
+        ]
+        worst = max(each, key=lambda item: item.score)
+        return replace(
+            worst,
+            ulp=max(item.ulp for item in each),
+            unexplained=sum(item.unexplained for item in each),
+        )
 
     # -- the search ----------------------------------------------------------------------------
 
@@ -423,7 +441,7 @@ class Search:
         hypothesis = search.rounded(hypothesis, names)
         judged = search.explains(Fitted(hypothesis, 0.0), "whole")
         if not judged.explained:
-            again = search.fitted(fitted.hypothesis, "whole", fresh=False)
+            again = search.fitted(fitted.hypothesis, "middle", fresh=False)
             hypothesis = again.hypothesis
             judged = search.explains(again, "whole")
             if not judged.explained:
@@ -432,7 +450,10 @@ class Search:
             hypothesis, names, judged, judged.rates, rates_found=self.recording.rates is None
         )
         found.rest = fit.rms(search.problem(hypothesis, "middle").residual(hypothesis))
-        found.checked = search.problem(hypothesis, "whole").view.count
+        if space.is_elementwise(hypothesis):
+            found.checked = self.recording.numbers * self.recording.steps
+        else:
+            found.checked = search.problem(hypothesis, "whole").view.count
         problem = search.problem(hypothesis, "middle")
         allowed = fit.judge(problem, hypothesis).allowed
         start = Fitted(hypothesis, 0.0)
