@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup resume breadth slice explain port digits test check format lock libraries bench docs docs-check help
+.PHONY: all setup resume breadth slice explain port digits diagnose test check format lock libraries bench docs docs-check help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -37,6 +37,10 @@ port: setup ## Port every configuration of PyTorch's list to burn, build it, tra
 digits: setup ## The worked example of docs/recording.md: two recorded trainings, compared
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete digits || { $(HINT); exit 1; }
 	@cat results/digits/summary.md
+
+diagnose: slice ## Find the configurations of all runs again from their numbers; an hour or two
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete diagnose || { $(HINT); exit 1; }
+	@cat results/diagnose/summary.txt
 
 test: all slice port digits ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 	cargo test --release --locked --workspace

@@ -38,6 +38,7 @@ include: "rules/findings.smk"
 include: "rules/explain.smk"
 include: "rules/port.smk"
 include: "rules/record.smk"
+include: "rules/diagnose.smk"
 
 
 onstart:

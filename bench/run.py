@@ -239,6 +239,49 @@ def recording_burn(repeats: int) -> dict[str, Any]:
     return {"side": "burn", **found, **rounded}
 
 
+def diagnosis(folder: Path, repeats: int, wide: bool) -> dict[str, Any]:
+    """One call of ``pitb diagnose``: its wall time and its peak memory.
+
+    Of A1's ten steps, or of a million parameters over 20 steps, which AdamW's own function makes.
+    """
+    path = ROOT / "results/traces/burn/adamw.parquet"
+    if wide:
+        path = folder / "wide.parquet"
+        timed(sys.executable, ROOT / "bench/wide_trace.py", path)
+    command = [sys.executable, "-m", "pitb", "diagnose", path, "--json"]
+    seconds, peaks = [], []
+    for number in range(1, repeats + 1):
+        start = time.perf_counter()
+        child = subprocess.Popen(
+            list(map(str, command)), cwd=ROOT / "scripts", stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        text = child.stdout.read()
+        # Of this child alone; resource.RUSAGE_CHILDREN keeps the largest of all.
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        seconds.append(time.perf_counter() - start)
+        peaks.append(usage.ru_maxrss / (1 << 20 if sys.platform != "darwin" else 1 << 30))
+        if not json.loads(text)["explained"]:
+            raise SystemExit(f"error: {path} was not explained")
+        console.print(f"  {number} of {repeats}: {seconds[-1]:.1f} s, {peaks[-1]:.2f} GB")
+    return {
+        "s": round(statistics.median(seconds), 2),
+        "s_max": round(max(seconds), 2),
+        "peak_gb": round(max(peaks), 2),
+        "repeats": repeats,
+    }
+
+
+def recovery(folder: Path, repeats: int) -> dict[str, Any]:
+    """The share of the runs whose configuration is found again, of a sample of the breadth."""
+    timed(
+        sys.executable, ROOT / "scripts/diagnose_runs.py", "--pages", ROOT / "results/traces",
+        "--breadth", ROOT / "results/breadth-slice", "--sample", "5", "--out", folder / "diagnose",
+    )  # fmt: skip
+    return {"summary": (folder / "diagnose/summary.txt").read_text().strip(), "repeats": repeats}
+
+
 MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] = {
     "pipeline": ("everything from built programs, against by hand", pipeline, 5),
     "margin_pytorch": (
@@ -272,6 +315,17 @@ MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] 
         lambda _, repeats: recording_burn(repeats),
         10,
     ),
+    "diagnose_a1": (
+        "a diagnosis of A1's ten steps",
+        lambda folder, repeats: diagnosis(folder, repeats, wide=False),
+        3,
+    ),
+    "diagnose_wide": (
+        "a diagnosis of a million parameters over 20 steps",
+        lambda folder, repeats: diagnosis(folder, repeats, wide=True),
+        1,
+    ),
+    "diagnose_share": ("the share of configurations found again", recovery, 1),
     "build": ("a cold build, against one of a crate that only depends on burn", build, 2),
 }
 

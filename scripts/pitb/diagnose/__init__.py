@@ -1,0 +1,1 @@
+"""What an optimizer of unknown configuration really does, found from a trace of its steps."""

@@ -1,0 +1,449 @@
+"""What `pitb diagnose` finds of traces whose configuration it is not shown."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pitb import trace
+from pitb.cli import parser
+from pitb.diagnose import clips, pair, recover, report, space, survey, words
+from pitb.diagnose.diagnosis import diagnose, diagnose_file
+from pitb.diagnose.recording import load, of_trace, parse_map
+from pitb.errors import PitbError
+from pitb.reference.training import Group, Run, train
+
+TRACES = Path(__file__).parent.parent / "results/traces"
+SLICE = Path(__file__).parent.parent / "results/breadth-slice"
+
+
+def run_of(optimizer, side="pytorch", problem="a1", lr=0.01, options=None, dtype="float32", **rest):
+    """A run of the reference, also with choices of equation that no library has."""
+    taken = {"steps", "clip", "rates"}
+    loop = {name: value for name, value in rest.items() if name in taken}
+    choices = {name: value for name, value in rest.items() if name not in taken}
+    start = space.base(optimizer, side)
+    group = Group(
+        optimizer, {**start.options, **(options or {})}, start.equations.but(**choices), lr=lr
+    )
+    return Run("x", problem, (group,), dtype=dtype, states=False, **loop)
+
+
+def diagnosed(run, change=None):
+    found = train(run)
+    if change is not None:
+        change(found)
+    return diagnose(of_trace(found))
+
+
+def without(found, *quantities):
+    """A trace without some quantities."""
+    recorder = trace.Recorder()
+    for entry in found.entries:
+        if entry.quantity not in quantities:
+            values = found.of(entry).reshape(entry.shape)
+            recorder.add(entry.step, entry.quantity, values, entry.dtype, entry.tensor)
+    return recorder.trace(found.metadata)
+
+
+def rebuilt(found, change):
+    """A trace whose entries ``change(step, quantity, tensor, values)`` has renamed or altered; it
+    gives None to leave one out."""
+    recorder = trace.Recorder()
+    for entry in found.entries:
+        new = change(
+            entry.step, entry.quantity, entry.tensor, found.of(entry).reshape(entry.shape).copy()
+        )
+        if new is not None:
+            recorder.add(new[0], new[1], new[3], entry.dtype, new[2])
+    return recorder.trace({**found.metadata, "schema": trace.SCHEMA_VERSION})
+
+
+PAGES = survey.pages(TRACES)
+
+
+@pytest.mark.parametrize("item", PAGES, ids=lambda item: f"{item.side}-{item.name}")
+def test_every_run_of_the_pages_is_recovered(item):
+    found = survey.record(item)
+    assert found["outcome"] == survey.RECOVERED, found["reason"]
+
+
+def test_all_runs_of_the_pages_were_tried():
+    assert len(PAGES) >= 23
+
+
+def test_burns_rmsprop_is_named_in_plain_words():
+    found = diagnose_file(TRACES / "burn/rmsprop.parquet")
+    assert report.headline(found).startswith(
+        "this is RMSprop with momentum 0.9 and epsilon 1e-5 outside the root (burn's defaults), at "
+        "rate 0.01; residual "
+    )
+
+
+SAMPLE = survey.breadth(SLICE, sample=1)
+
+
+@pytest.mark.parametrize("key", sorted({item.optimizer for item in SAMPLE}))
+def test_a_sample_of_the_breadth_is_recovered(key):
+    mine = [item for item in SAMPLE if item.optimizer == key]
+    outcomes = {item.name: survey.record(item) for item in mine}
+    assert all(found["outcome"] != survey.MISSED for found in outcomes.values()), outcomes
+
+
+def test_lbfgs_says_what_to_record(tmp_path):
+    run = Run("x", "a1", (Group("LBFGS", {}, space.describe("pytorch", "LBFGS"), lr=0.5),))
+    found = diagnose(of_trace(train(run)))
+    assert not found.explained
+    assert "max_iter=1" in report.text(found)
+
+
+MIXTURES = {
+    "AdamW with coupled decay": (
+        "AdamW",
+        {"decay": "coupled", "options": {"weight_decay": 0.1}},
+    ),
+    "Adam with epsilon under the root": (
+        "Adam",
+        {"epsilon": "inside", "options": {"eps": 1e-3}},
+    ),
+    "RMSprop with epsilon under the root": (
+        "RMSprop",
+        {"epsilon": "inside", "options": {"eps": 1e-4, "momentum": 0.7}},
+    ),
+    "LAMB with decay after the ratio": (
+        "Lamb",
+        {"lamb_decay": "after-ratio", "options": {"max_grad_norm": None, "weight_decay": 0.1}},
+    ),
+    "Adagrad that decays at once": (
+        "Adagrad",
+        {"lr_decay": "from-one", "options": {"lr_decay": 0.2}, "lr": 0.1},
+    ),
+    "Lion in the other order": (
+        "Lion",
+        {"lion_order": "update-then-interpolate", "problem": "gradients"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_a_mixture_that_no_library_ships_is_recovered(name):
+    optimizer, how = MIXTURES[name]
+    run = run_of(optimizer, **how)
+    assert recover.failure(diagnosed(run), recover.of_run(run, "pytorch")) is None
+
+
+@st.composite
+def configurations(draw):
+    """Any optimizer whose numbers count alone, with any of its flags and any numbers."""
+    optimizer = draw(st.sampled_from(["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"]))
+    side = draw(st.sampled_from(space.SIDES))
+    options = {}
+    for name, value in space.defaults(optimizer, side).items():
+        if isinstance(value, bool):
+            options[name] = draw(st.booleans())
+        elif name == "betas":
+            options[name] = [draw(st.sampled_from([0.0, 0.5, 0.8, 0.9])), draw(WEIGHT)]
+        elif name in space.WEIGHTS or "dampening" in name:
+            options[name] = draw(st.sampled_from([0.0, 0.3, 0.9]))
+        elif name == "eps":
+            options[name] = draw(st.sampled_from([1e-8, 1e-5, 1e-3]))
+        elif name == "weight_decay":
+            options[name] = draw(st.sampled_from([0.0, 1e-4, 0.01, 0.3]))
+    if options.get("nesterov"):
+        options |= {"momentum": 0.9, "dampening": 0.0}
+    if optimizer == "RMSprop" and options["alpha"] == 0.0:
+        options["alpha"] = 0.99
+    options.pop("decoupled_weight_decay", None)
+    return optimizer, side, options
+
+
+WEIGHT = st.sampled_from([0.9, 0.95, 0.99, 0.999])
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(configurations())
+def test_random_options_of_random_optimizers_are_recovered(configuration):
+    optimizer, side, options = configuration
+    run = run_of(optimizer, side, "gradients", options=options)
+    truths = recover.of_run(run, side)
+    found = diagnosed(run)
+    assert recover.failure(found, truths) is None, report.text(found)
+
+
+def test_an_altered_number_is_not_explained():
+    run = run_of("SGD", options={"momentum": 0.9}, lr=0.1)
+    assert diagnosed(run).explained
+
+    def alter(found):
+        entry = next(
+            e for e in found.entries if (e.step, e.quantity, e.tensor) == (6, "param", "fc1.weight")
+        )
+        found.values[entry.first_row + 5] *= 1 + 3e-5
+
+    found = diagnosed(run, alter)
+    assert not found.explained
+    assert "fc1.weight[5]" in report.closest(found)
+
+
+def test_a_random_walk_is_not_explained():
+    generator = np.random.default_rng(1)
+
+    def walk(found):
+        last = None
+        for entry in found.entries:
+            if entry.quantity == "param" and entry.tensor == "fc.weight":
+                values = found.of(entry)
+                if last is not None:
+                    values[:] = (last + generator.normal(size=values.size) * 0.01).astype(
+                        np.float32
+                    )
+                last = values.copy()
+
+    found = diagnosed(run_of("SGD", problem="gradients"), walk)
+    assert not found.explained
+    assert report.headline(found).startswith("nothing explains this")
+
+
+def test_a_rate_that_is_not_recorded_is_found():
+    found = diagnose(of_trace(without(train(run_of("Adam", lr=0.02, options={"eps": 1e-4})), "lr")))
+    assert found.explained
+    assert found.best.rates_found
+    assert found.best.rates == pytest.approx(0.02, rel=1e-4)
+    assert "at rate 0.02 (found, not recorded)" in report.headline(found)
+
+
+def test_weight_decay_too_small_to_show_is_said():
+    found = diagnosed(run_of("SGD"))
+    said = list(words.undecided(found.best, 10))
+    assert any(
+        "weight decay below" in text and "would not show in these 10 steps" in text for text in said
+    )
+    low, high = found.best.intervals["weight_decay"]
+    assert low == 0.0
+    assert 0 < high < 1e-4
+    # The end is one that was tried: ten times as much does show.
+    shown = diagnosed(run_of("SGD", options={"weight_decay": 10 * high}))
+    assert shown.best.intervals["weight_decay"][0] > 0.0
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"scope": "global", "max_norm": 0.1},
+        {"scope": "global", "max_norm": 0.1, "norm_type": 3.0},
+        {"scope": "per-parameter", "max_norm": 0.05, "norm_type": 2.0},
+        {"scope": "value", "clip_value": 0.02},
+    ],
+    ids=lambda how: how["scope"] + str(how.get("norm_type", "")),
+)
+def test_recorded_clipping_is_read_off(how):
+    found = clips.recorded(of_trace(train(run_of("SGD", clip=how))))
+    assert found is not None and found.explained
+    wanted = {"norm_type": 2.0, **how} if "max_norm" in how else how
+    assert any(
+        all(
+            item[k] == pytest.approx(v, rel=1e-4) if k != "scope" else item[k] == v
+            for k, v in wanted.items()
+        )
+        for item in [found.how, *found.others]
+    )
+
+
+def test_clipping_that_is_not_recorded_is_found():
+    how = {"scope": "global", "max_norm": 0.1}
+    cut = without(train(run_of("SGD", lr=0.1, clip=how)), "clipped_grad", "grad_norm")
+    found = diagnose(of_trace(cut))
+    assert found.explained
+    assert found.best.hypothesis.clip["max_norm"] == pytest.approx(0.1, rel=1e-4)
+
+
+def at(wanted_step, wanted_quantity, change):
+    def found(step, quantity, tensor, values):
+        here = (wanted_step in (None, step)) and quantity == wanted_quantity
+        return change(step, quantity, tensor, values) if here else (step, quantity, tensor, values)
+
+    return found
+
+
+def holed(step, quantity, tensor, values):
+    values.reshape(-1)[0] = np.nan
+    return step, quantity, tensor, values
+
+
+MALFORMED = {
+    "no gradients": (at(None, "grad", lambda *a: None), "holds no gradients; record 'grad'"),
+    "no parameters": (at(None, "param", lambda *a: None), "holds no parameters; record 'param'"),
+    "no start": (at(0, "param", lambda *a: None), "holds no parameters at step 0"),
+    "a first step without gradients": (
+        at(1, "grad", lambda *a: None),
+        "step 1 lacks the gradients",
+    ),
+    "a first step without parameters": (at(1, "param", lambda *a: None), "step 1 lacks the param"),
+    "NaN from the start": (at(1, "grad", holed), "grad of fc.weight at step 1 is nan at index 0"),
+    "a gradient of another name": (
+        at(None, "grad", lambda s, q, t, v: (s, q, t.replace("fc", "dense"), v)),
+        "give --map dense.weight=fc.weight",
+    ),
+    "transposed gradients": (
+        at(None, "grad", lambda s, q, t, v: (s, q, t, v.T)),
+        "if they are transposed, give --map fc.weight=fc.weight.T",
+    ),
+    "a start alone": (
+        lambda s, q, t, v: (s, q, t, v) if s == 0 or q == "grad" else None,
+        "is too short: it holds parameters at step 0 alone",
+    ),
+    "nothing moves": (
+        lambda s, q, t, v: (s, q, t, v * 0) if q in ("grad", "param") else (s, q, t, v),
+        "no number moved in 10 steps",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_trace_that_lacks_something_gets_a_sentence(name):
+    change, sentence = MALFORMED[name]
+    with pytest.raises(PitbError) as raised:
+        of_trace(rebuilt(train(run_of("SGD", problem="gradients")), change))
+    assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (at(6, "param", lambda *a: None), "step 6 lacks the parameters; only steps 1 to 5 were"),
+        (at(6, "grad", holed), "grad of fc.weight at step 6 is nan at index 0; only steps 1 to 5"),
+        (at(None, "lr", lambda *a: None), "no rate is recorded"),
+    ],
+    ids=["gap", "nan", "no rate"],
+)
+def test_what_is_left_of_a_trace_with_a_hole_is_used(change, note):
+    recording = of_trace(rebuilt(train(run_of("SGD", problem="gradients")), change))
+    assert any(note in text for text in recording.notes)
+    assert diagnose(recording).explained
+
+
+def test_mapped_tensors_are_diagnosed(tmp_path):
+    def change(step, quantity, tensor, values):
+        if quantity == "grad" and tensor == "fc.weight":
+            return step, quantity, "dense.weight", values.T
+        return step, quantity, tensor, values
+
+    path = tmp_path / "x.parquet"
+    trace.write(rebuilt(train(run_of("SGD", problem="gradients")), change), path)
+    with pytest.raises(PitbError, match=r"give --map dense.weight=fc.weight.T"):
+        load(path)
+    assert diagnose(load(path, [parse_map("dense.weight=fc.weight.T")])).explained
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("fc.weight", "is not of the form old=new"), ("=x", "is not of the form old=new")],
+)
+def test_a_bad_map_gets_a_sentence(text, sentence):
+    with pytest.raises(PitbError, match=sentence):
+        parse_map(text)
+
+
+def test_a_square_matrix_whose_gradients_are_transposed_is_found():
+    run = run_of("Adam", problem="square", steps=4)
+    recording = of_trace(train(run)).transposed("fc1.weight")
+    found = diagnose(recording)
+    assert found.transposed == ["fc1.weight"]
+    assert "--map fc1.weight=fc1.weight.T" in report.text(found)
+
+
+def test_two_traces_are_brought_together():
+    a, b = (diagnose_file(TRACES / side / "rmsprop.parquet") for side in ("pytorch", "burn"))
+    assert pair.sentence(a, b) == (
+        "to bring them together, set momentum to 0.9 and eps to 1e-5 in the first, or momentum to "
+        "0 and eps to 1e-8 in the second"
+    )
+    assert pair.sentence(a, a).startswith("nothing needs to change")
+
+
+def test_a_renamed_and_transposed_tensor_of_a_second_trace_is_proposed():
+    found = train(run_of("SGD", problem="gradients"))
+
+    def change(step, quantity, tensor, values):
+        if tensor == "fc.weight":
+            return step, quantity, "dense.weight", values.T
+        return step, quantity, tensor, values
+
+    a, b = of_trace(found), of_trace(rebuilt(found, change))
+    (proposal,) = pair.proposals(a, b)
+    assert proposal.endswith("transposed: --map dense.weight=fc.weight.T")
+
+
+def call(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "pitb", "diagnose", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent.parent / "scripts",
+    )
+
+
+def test_the_command_prints_json_and_its_exit_code():
+    ended = call(TRACES / "burn/adagrad.parquet", "--json")
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert found["explained"]
+    best = found["groups"][0]["explanations"][0]
+    assert best["optimizer"] == "Adagrad"
+    assert best["options"]["eps"] == pytest.approx(1e-5, rel=1e-4)
+
+
+def test_the_command_refuses_what_is_no_trace(tmp_path):
+    ended = call(tmp_path / "none.parquet")
+    assert ended.returncode == 2
+    assert "does not exist" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_command_says_1_where_nothing_explains_it(tmp_path):
+    generator = np.random.default_rng(2)
+
+    def change(step, quantity, tensor, values):
+        if quantity == "param" and step:
+            values = generator.normal(size=values.shape).astype(np.float32)
+        return step, quantity, tensor, values
+
+    path = tmp_path / "walk.parquet"
+    trace.write(rebuilt(train(run_of("SGD", problem="single", steps=2)), change), path)
+    ended = call(path)
+    assert ended.returncode == 1, ended.stderr
+    assert "nothing explains this" in ended.stdout
+
+
+def test_the_command_needs_neither_torch_nor_matplotlib():
+    code = (
+        "import sys; import pitb.diagnose.diagnosis, pitb.diagnose.report, pitb.diagnose.pair; "
+        "print([m for m in ('torch', 'scipy', 'timm', 'snakemake', 'matplotlib') "
+        "if m in sys.modules])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent.parent / "scripts",
+    )
+    assert ended.stdout.strip() == "[]", ended.stderr
+
+
+def test_help_has_examples(capsys):
+    with pytest.raises(SystemExit):
+        parser().parse_args(["diagnose", "--help"])
+    assert "--map fc1.weight=fc1.weight.T" in capsys.readouterr().out
+
+
+def test_withheld_configurations_do_not_matter():
+    path = TRACES / "burn/rmsprop.parquet"
+    lying = trace.read(path)
+    lying.metadata["configuration"] = {"optimizer": "Lion", "options": {}}
+    assert report.headline(diagnose(of_trace(replace(lying)))).startswith("this is RMSprop")
