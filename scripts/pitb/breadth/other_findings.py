@@ -113,7 +113,8 @@ def clip_findings(evidence: Evidence, refusal: Refusal | None = None) -> Iterato
             if words is None:
                 raise PitbError(f"burn takes {way.tried}, and is said to have no {way.option}")
             said += f" (burn: {words})"
-        python = rf"^def {way.option}\(" if way.option.endswith("_") else rf"^    {way.option}: "
+        head = "" if way.option.endswith("_") else "def clip_grad_norm_("
+        python = rf"^    {way.option}: " if head else rf"^def {way.option}\("
         enum = "pub enum GradientClippingConfig {"
         yield Finding(
             id=slug("one-sided-burn", way.option.replace("_", "-")),
@@ -126,7 +127,9 @@ def clip_findings(evidence: Evidence, refusal: Refusal | None = None) -> Iterato
             case=min((name for name, _ in cases), key=_shortest),
             note="this project's clip_grad_norm does it on burn's side",
             pytorch_source=(
-                sources.locate(sources.torch_spot("nn/utils/clip_grad.py", python), way.option),
+                sources.locate(
+                    sources.torch_spot("nn/utils/clip_grad.py", python, head), way.option
+                ),
             ),
             burn_source=(
                 sources.locate(

@@ -175,6 +175,14 @@ def _take_up(training: _Training) -> None:
         if tensors:
             raise ValueError(_LOADED)
         training.loaded = bool(training.lbfgs)
+        training.lbfgs = {key: _narrowed(value) for key, value in training.lbfgs.items()}
+
+
+def _narrowed(value: Any) -> Any:
+    """A vector, or a list of them, rounded to float32; numbers stay as they are."""
+    if isinstance(value, list):
+        return [_narrowed(item) for item in value]
+    return value.astype(np.float32).astype(np.float64) if np.ndim(value) else value
 
 
 def _named(training: _Training) -> Tensors:
