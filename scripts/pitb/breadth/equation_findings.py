@@ -45,8 +45,8 @@ class Recipe:
 
     how: str
     how_zh: str
-    sets: tuple[str, ...]
-    """The option sets that show it."""
+    sets: tuple[str, ...] = ()
+    """The option sets that show it; none where there is nothing to show."""
     problem: str = ""
 
 
@@ -87,6 +87,66 @@ RECIPES: Mapping[str, Recipe] = {
         "用 match_rms_adamw 调整学习率，它对两个轴一视同仁",
         ("match-rms",),
         "gradients",
+    ),
+    "amsgrad_nan": Recipe(
+        "leave out updates whose gradients are not finite",
+        "跳过梯度不是有限值的更新",
+        ("amsgrad",),
+        "gradients",
+    ),
+    "nan_in_bound": Recipe(
+        "leave out updates whose gradients are not finite",
+        "跳过梯度不是有限值的更新",
+        ("default",),
+        "gradients",
+    ),
+    "center_product": Recipe(
+        "clip gradients whose squares leave the range of float32",
+        "裁剪平方超出 float32 范围的梯度",
+        ("centered",),
+        "gradients",
+    ),
+    "step_counter": Recipe(
+        "give every parameter a gradient at every step, of zeros if need be",
+        "让每个参数在每一步都有梯度，必要时用零",
+        ("adapt", "betas"),
+        "gradients",
+    ),
+    "float32": Recipe(
+        "it cannot: burn's fields are f32; what differs is one rounding of each value",
+        "不能：burn 的字段是 f32；差别是每个值的一次舍入",
+    ),
+    "interpolation": Recipe(
+        "it cannot be chosen on either side; what differs is a rounding, but for infinities",
+        "两边都不能选；除无穷大之外只差一次舍入",
+    ),
+    "folded": Recipe(
+        "it cannot be chosen on either side; what differs is a rounding",
+        "两边都不能选；只差一次舍入",
+    ),
+    "newton_schulz": Recipe(
+        "it cannot: PyTorch iterates in bfloat16 whatever the dtype",
+        "不能：无论精度如何 PyTorch 都用 bfloat16 迭代",
+    ),
+    "lbfgs.last_evaluation": Recipe(
+        "it need not be: the parameters are the same, burn evaluates once more",
+        "不必：参数相同，burn 多求一次值",
+        ("default",),
+    ),
+    "lbfgs.nan_in_min_max": Recipe(
+        "keep the rate so small that the loss stays finite in the line search",
+        "让学习率小到线搜索中 loss 保持有限",
+        ("wolfe",),
+    ),
+    "lbfgs.nan_loss": Recipe(
+        "keep the rate so small that the loss is no NaN in the line search",
+        "让学习率小到线搜索中 loss 不是 NaN",
+        ("wolfe",),
+    ),
+    "lbfgs.negative_max_ls": Recipe(
+        "give max_eval at least 1",
+        "max_eval 至少取 1",
+        ("max-eval",),
     ),
     "lbfgs.line_search_tolerance": Recipe(
         "leave tolerance_change at 1e-9, which is what PyTorch's line search has in any case",

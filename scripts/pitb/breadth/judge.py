@@ -263,9 +263,13 @@ def movement(found: Trace, step: int) -> float:
 class Judge:
     """Judges the cases of a plan whose libraries' traces stand in a folder."""
 
-    def __init__(self, plan: dict[str, Any], folder: Path) -> None:
-        """Of ``plan``, with traces at ``<folder>/<side>/<case>.parquet``."""
-        self.plan, self.folder = plan, folder
+    def __init__(self, plan: dict[str, Any], folder: Path, states: bool = True) -> None:
+        """Of ``plan``, with traces at ``<folder>/<side>/<case>.parquet``.
+
+        ``states`` is whether every trace must hold the states that are not declared to be one
+        side's alone.
+        """
+        self.plan, self.folder, self.states = plan, folder, states
         self.responses: dict[str, Response] = {}
         self.verdicts: dict[tuple[str, str], str] = {}
         self._libraries: dict[tuple[str, str], Trace] = {}
@@ -304,7 +308,7 @@ class Judge:
                 continue
             reference, limit = references[side], laws.law(case, pair)
             self._references.append(reference)
-            outcome = judge(case, pair, library, reference, limit, responses)
+            outcome = judge(case, pair, library, reference, limit, responses, self.states)
             self.verdicts[case.name, side] = outcome.verdict
             yield outcome
         if case.observe:
@@ -368,8 +372,9 @@ def judge(
     b: Trace,
     limit: laws.Law,
     responses: Response,
+    states: bool = True,
 ) -> Outcome:
-    """Compare two traces at the reported steps, by a law."""
+    """Compare two traces at the reported steps, by a law; ``states`` as `Judge` has it."""
     outcome = Outcome(case, pair, OK, nonfinite=(first_nonfinite(a), first_nonfinite(b)))
     errors = [found.error is not None for found in (a, b)]
     outcome.reason = "; ".join(
@@ -390,7 +395,8 @@ def judge(
     if missing is not None:
         outcome.verdict, outcome.reason = ERROR, missing
         return outcome
-    alone = both.state_alone(case, case.resume_step) if "reference" in pair else None
+    owed = states and "reference" in pair
+    alone = both.state_alone(case, case.resume_step) if owed else None
     if alone is not None and not any(errors):
         outcome.verdict, outcome.reason = ERROR, alone
         return outcome

@@ -113,7 +113,7 @@ def clip_findings(evidence: Evidence, refusal: Refusal | None = None) -> Iterato
             if words is None:
                 raise PitbError(f"burn takes {way.tried}, and is said to have no {way.option}")
             said += f" (burn: {words})"
-        head = "" if way.option.endswith("_") else "def clip_grad_norm_("
+        head = "" if way.option.endswith("_") else "clip_grad_norm_"
         python = rf"^    {way.option}: " if head else rf"^def {way.option}\("
         enum = "pub enum GradientClippingConfig {"
         yield Finding(
