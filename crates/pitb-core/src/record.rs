@@ -271,25 +271,42 @@ impl Recorder<'_> {
         optimizer: &LBFGS,
         evaluations: usize,
     ) -> Result<()> {
-        let mut found: BTreeMap<String, (usize, Vec<usize>, &str, Vec<f64>)> = BTreeMap::new();
+        let mut found = BTreeMap::new();
         for (name, shape, dtype, values) in lbfgs_state(optimizer)? {
             // A history is a list, `history_s.0` its oldest element.
             let (list, item) = name.split_once('.').unwrap_or((&name, ""));
-            let pytorch = state_name(&self.plan.optimizer.name, list, 1, false);
+            let pytorch = state_name(self.plan.optimizer.name, list, 1, false);
             let (name, place) = match item {
                 "" => (pytorch.to_string(), 0),
                 "len" => (format!("{pytorch}.len"), 0),
                 place => (pytorch.to_string(), place.parse::<usize>()?),
             };
-            let newest = found.get(&name).is_none_or(|(other, ..)| *other <= place);
-            if newest {
-                found.insert(name, (place, shape, dtype, values));
+            let older = found.get(&name).map(|kept: &Kept| kept.place);
+            if older.is_none_or(|older| older <= place) {
+                let kept = Kept {
+                    place,
+                    shape,
+                    dtype,
+                    values,
+                };
+                found.insert(name, kept);
             }
         }
-        let count = vec![evaluations as f64];
-        found.insert("evaluations".into(), (0, Vec::new(), "int64", count));
+        let count = Kept {
+            place: 0,
+            shape: Vec::new(),
+            dtype: "int64",
+            values: vec![evaluations as f64],
+        };
+        found.insert("evaluations".into(), count);
         let whole = parameters.iter().map(|it| it.values.len()).sum::<usize>();
-        for (name, (_, shape, dtype, values)) in found {
+        for (name, kept) in found {
+            let Kept {
+                shape,
+                dtype,
+                values,
+                ..
+            } = kept;
             let quantity = format!("state.{name}");
             if shape.is_empty() || values.len() != whole {
                 self.trace.push(step, &quantity, "", &shape, dtype, &values);
@@ -358,6 +375,15 @@ impl Recorder<'_> {
             }
         }
     }
+}
+
+/// A state of L-BFGS, of a list its newest element.
+struct Kept {
+    /// Its place in the list.
+    place: usize,
+    shape: Vec<usize>,
+    dtype: &'static str,
+    values: Vec<f64>,
 }
 
 struct State {
