@@ -81,7 +81,12 @@ def breadth_files(scope):
             *(f"traces/{key}/{side}" for side in ("pytorch", "burn", "reference")),
             *(
                 f"judged/{key}/{name}"
-                for name in ("rows.parquet", "outcomes.json", "kills.json", "papers.json")
+                for name in (
+                    "rows.parquet",
+                    "outcomes.json",
+                    "kills.json",
+                    "papers.json",
+                )
             ),
         )
     ]
