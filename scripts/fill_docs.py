@@ -17,7 +17,7 @@ from pitb.breadth.equation_findings import meaning
 from pitb.errors import PitbError, run_main
 from pitb.files import read_json, read_text, write_text
 from pitb.ledger import AGREES, Judged
-from pitb.port import emit, listed
+from pitb.port import emit
 from pitb.port.assemble import assemble
 from pitb.port.source import parse
 from pitb.reference import descriptions
@@ -146,6 +146,8 @@ def _numbers(line: str) -> list[int]:
 
 def contents(language: str) -> dict[str, str]:
     """Everything that a README can mark, by name."""
+    from pitb.port import listed  # which needs PyTorch
+
     rows = ledger.read(ROOT / "results/ledger.csv")
     bench = json.loads(read_text(ROOT / "bench/bench.json"))
     return {

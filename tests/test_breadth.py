@@ -464,7 +464,7 @@ def test_how_a_run_ends_as_described(changes, expected):
     assert report.ended(outcome) == expected
     (row,) = report.verdict_rows([outcome])
     assert row == {**outcome, "ended": expected}
-    judged = report.Judged([outcome], [], pa.table({}))
+    judged = report.Judged([outcome], [], [], pa.table({}))
     lines = report.summary(judged, {"totals": {}}, {}).splitlines()
     found = [line for line in lines if line.startswith("ended")]
     assert [line.rsplit(": ", 2)[1] for line in found] == [
