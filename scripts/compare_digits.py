@@ -3,9 +3,9 @@
 Fails where the one with burn's defaults matches, or the one with PyTorch's does not.
 """
 
-import argparse
 from pathlib import Path
 
+from pitb import arguments as command_line
 from pitb import compare, trace
 from pitb.breadth import laws
 from pitb.compare import MISMATCH, OK
@@ -14,6 +14,10 @@ from pitb.files import write_text
 
 TOLERANCE = 1e-5
 EXPECTED = {"naive": MISMATCH, "fixed": OK}
+
+EXAMPLES = """  python scripts/compare_digits.py results/digits/traces/pytorch \\
+      results/digits/traces/burn-naive results/digits/traces/burn-fixed \\
+      --out results/digits/summary.md"""
 
 
 def needed(comparison: compare.Comparison, run: trace.Trace, law: laws.Law) -> float:
@@ -29,7 +33,7 @@ def needed(comparison: compare.Comparison, run: trace.Trace, law: laws.Law) -> f
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("pytorch", type=Path)
     parser.add_argument("naive", type=Path)
     parser.add_argument("fixed", type=Path)

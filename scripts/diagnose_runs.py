@@ -1,16 +1,19 @@
 """Diagnose runs with their configuration withheld, and say which were recovered."""
 
-import argparse
 import multiprocessing
 import os
 from pathlib import Path
 
+from pitb import arguments as command_line
 from pitb.diagnose import survey
 from pitb.errors import run_main
 
+EXAMPLES = """  python scripts/diagnose_runs.py --pages results/traces --out results/diagnose
+  python scripts/diagnose_runs.py --breadth results/breadth-slice --sample 5 --out /tmp/diagnose"""
+
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("--pages", type=Path, help="the folder of the pages' traces")
     parser.add_argument("--breadth", type=Path, nargs="*", default=[], help="results/breadth-slice")
     parser.add_argument(

@@ -1,8 +1,8 @@
 """Explain pairs of recorded runs: what differs, and what each difference costs."""
 
-import argparse
 from pathlib import Path
 
+from pitb import arguments as command_line
 from pitb import trace
 from pitb.errors import run_main
 from pitb.explain import explanation, machine, plot, report, sources
@@ -10,9 +10,13 @@ from pitb.files import write_json, write_text
 from pitb.labels import LANGUAGES
 from pitb.results import explanation_path, pair_name, trace_path
 
+EXAMPLES = (
+    """  python scripts/explain_pairs.py --pair pytorch/adamw burn/adamw 1e-6 --results results"""
+)
+
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument(
         "--pair",
         nargs=3,

@@ -1,26 +1,34 @@
 """Port every configuration of PyTorch's own list, build all of it, train both sides, and judge."""
 
-import argparse
 import csv
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from pitb.breadth import coverage
+from pitb import arguments as command_line
 from pitb.errors import run_main
 from pitb.files import replacing, write_json, write_text
-from pitb.port import listed
+
+EXAMPLES = """  python scripts/port_configurations.py --root . --target-dir target \\
+      --out results/port
+  python scripts/port_configurations.py --root . --target-dir target --out /tmp/port \\
+      --problems a1 conv"""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("--root", type=Path, required=True, help="the project, whose burn is used")
     parser.add_argument("--target-dir", type=Path, required=True, help="where that burn is built")
     parser.add_argument("--out", type=Path, required=True, help="the folder for what is found")
-    parser.add_argument("--problems", nargs="+", default=list(coverage.PROBLEMS))
+    parser.add_argument("--problems", nargs="+", help="what is trained (default: as the coverage)")
     arguments = parser.parse_args()
+
+    # Takes seconds, so only once the arguments are known to be right.
+    from pitb.breadth import coverage
+    from pitb.port import listed
+
     out = arguments.out
-    crate = out / "crate"
-    rows = listed.run(crate, arguments.root, arguments.target_dir.absolute(), arguments.problems)
+    tried = arguments.problems or list(coverage.PROBLEMS)
+    rows = listed.run(out / "crate", arguments.root, arguments.target_dir.absolute(), tried)
     write_json(out / "port.json", {"rows": [asdict(row) for row in rows]})
     write_text(out / "port.md", listed.table(rows, "en"))
     write_text(out / "port.zh.md", listed.table(rows, "zh"))
