@@ -13,15 +13,14 @@ import numpy as np
 
 from pitb.diagnose import clips, fit
 from pitb.diagnose.clips import Clip
+from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.fit import Fitted, Judged, Problem
 from pitb.diagnose.recording import Mapping, Recording, load
 from pitb.diagnose.replay import view
-from pitb.diagnose.search import Explanation, Search
+from pitb.diagnose.search import FARFETCHED, Search, ranked
 from pitb.diagnose.space import Hypothesis, is_elementwise
 
 Say = Callable[[str], None]
-FARFETCHED = 3
-"""How much has to be said of an explanation before other rates than those recorded are tried."""
 SUPPOSED = 30
 """Clips that are fitted, of all that are supposed."""
 
@@ -93,13 +92,13 @@ class _Diagnosing:
             self.say("one tensor alone is explained; trying groups of them")
             if self.apart():
                 return result
-        if not found and recording.clipped is None:
+        if recording.clipped is None:
             self.say("trying clipping that is not recorded")
-            clipped = self.clipped(search)
-            if clipped:
-                return self.whole(clipped)
+            found = ranked([*found, *self.clipped(search)])
+            if found and found[0].complexity[0] <= FARFETCHED:
+                return self.whole(found)
         self.say("trying equations that no library has")
-        found = sorted([*found, *search.run_equations()], key=lambda item: item.complexity)
+        found = ranked([*found, *search.run_equations()])
         if found:
             return self.whole(found)
         if recording.rates is not None:
@@ -205,7 +204,7 @@ class _Diagnosing:
                 best = search.fitted(hypothesis, "middle", fresh=False)
                 if search.explains(best).explained:
                     explained.append(best)
-        return search.ranked(explained)
+        return ranked(search.finished(explained))
 
     def turned(self) -> bool:
         """Whether gradients of square matrices stand transposed."""

@@ -6,8 +6,8 @@ import numpy as np
 
 from pitb.diagnose import space, words
 from pitb.diagnose.diagnosis import Diagnosis, Group
+from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.recording import Recording, common_name
-from pitb.diagnose.search import Explanation
 from pitb.reference.optimizers import FUNCTIONS
 
 Difference = tuple[str, str, str]

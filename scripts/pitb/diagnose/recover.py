@@ -8,9 +8,9 @@ import numpy as np
 from pitb.breadth.runs import reference_run
 from pitb.diagnose import fit, space
 from pitb.diagnose.diagnosis import Diagnosis
+from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.recording import Recording
 from pitb.diagnose.replay import view
-from pitb.diagnose.search import Explanation
 from pitb.diagnose.space import Hypothesis
 from pitb.reference.descriptions import describe
 from pitb.reference.optimizers import FUNCTIONS

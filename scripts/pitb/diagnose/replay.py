@@ -6,6 +6,7 @@ starts from are the recorded ones, so that an error of one update is not carried
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,21 @@ class View:
     rates: NDArray[np.float64] | None
     """The rate of each update; None where it is to be found."""
     norms: dict[float, NDArray[np.float64]] = field(default_factory=dict)
+
+    @cached_property
+    def precision(self) -> str:
+        """What is computed in: float64, or the trace's own where squares leave its range."""
+        if self.dtype == "float64":
+            return "float64"
+        limits = np.finfo(self.dtype)
+        for lane in self.lanes:
+            sizes = np.abs(lane.g[lane.g != 0.0])
+            sizes = sizes[np.isfinite(sizes)]
+            if sizes.size and (sizes.max() ** 2 > limits.max or sizes.min() ** 2 < limits.tiny):
+                usual = float(np.median(sizes)) ** 2
+                if not limits.tiny < usual < limits.max:
+                    return self.dtype
+        return "float64"
 
     @property
     def dtype(self) -> str:
@@ -207,7 +223,7 @@ def replay(
     view: View,
     hypothesis: Hypothesis,
     nudge: int = 0,
-    dtype: str = "float64",
+    dtype: str = "",
 ) -> Prediction:
     """Predict every update of a view.
 
@@ -216,10 +232,10 @@ def replay(
         hypothesis: What is replayed.
         nudge: Other than 0: every gradient and parameter is moved by some units in the last place
             of the trace's dtype, by signs drawn from this seed.
-        dtype: The precision.
+        dtype: The precision; the view's own unless given.
     """
     with np.errstate(all="ignore"):
-        return _Replay(view, hypothesis, nudge, dtype).run()
+        return _Replay(view, hypothesis, nudge, dtype or view.precision).run()
 
 
 class _Remembered(Scalars):

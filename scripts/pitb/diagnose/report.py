@@ -6,8 +6,8 @@ import numpy as np
 
 from pitb.diagnose import words
 from pitb.diagnose.diagnosis import Diagnosis
+from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.recording import common_name
-from pitb.diagnose.search import Explanation
 from pitb.tables import line
 
 COLUMNS = (

@@ -7,7 +7,7 @@ import numpy as np
 
 from pitb.diagnose import space
 from pitb.diagnose.clips import Clip
-from pitb.diagnose.search import Explanation
+from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.space import Hypothesis
 
 PLACES = {
