@@ -15,7 +15,8 @@ from pitb import trace
 from pitb.cli import parser
 from pitb.diagnose import clips, pair, recover, report, space, survey, words
 from pitb.diagnose.diagnosis import diagnose, diagnose_file
-from pitb.diagnose.recording import load, of_trace, parse_map
+from pitb.diagnose.reading import parse_map
+from pitb.diagnose.recording import load, of_trace
 from pitb.errors import PitbError
 from pitb.reference.training import Group, Run, train
 

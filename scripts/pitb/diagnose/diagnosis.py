@@ -15,7 +15,8 @@ from pitb.diagnose import clips, fit
 from pitb.diagnose.clips import Clip
 from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.fit import Fitted, Judged, Problem
-from pitb.diagnose.recording import Mapping, Recording, load
+from pitb.diagnose.reading import Mapping
+from pitb.diagnose.recording import Recording, load
 from pitb.diagnose.replay import view
 from pitb.diagnose.search import FARFETCHED, Search, ranked
 from pitb.diagnose.space import Hypothesis, is_elementwise
@@ -118,7 +119,7 @@ class _Diagnosing:
 
     def largest(self, names: list[str]) -> str:
         """The tensor that says most."""
-        return max(names, key=lambda name: self.recording.parameters[name].shape[1])
+        return max(names, key=lambda name: self.recording.before[name].shape[1])
 
     def differs_by_tensor(self) -> bool:
         """Whether the largest tensor alone is explained, so that others must differ from it."""

@@ -33,7 +33,7 @@ class Problem:
     def __post_init__(self) -> None:
         """Take what does not change out of the view."""
         lanes = self.view.lanes
-        self.recorded = self.view.joined([lane.p[1:] for lane in lanes])
+        self.recorded = self.view.joined([lane.after for lane in lanes])
         self.weight = self.view.joined([lane.weight for lane in lanes])
         sizes = np.abs(np.concatenate([lane.g.reshape(-1) for lane in lanes]))
         sizes = sizes[sizes > 0]
@@ -56,7 +56,7 @@ class Problem:
 
     def movement(self) -> float:
         """What the residual would be of a hypothesis that nothing moves."""
-        still = self.view.joined([lane.p[:-1] for lane in self.view.lanes])
+        still = self.view.joined([lane.p for lane in self.view.lanes])
         return rms((still - self.recorded) / self.weight)
 
 
@@ -305,14 +305,18 @@ def judge(
 def _units(view: View) -> Array:
     from pitb.diagnose.replay import spacing
 
-    return view.joined([spacing(lane.p, view.dtype) for lane in view.lanes])
+    return view.joined([spacing(lane, view.dtype) for lane in view.lanes])
 
 
 def _where(view: View, k: int, column: int) -> tuple[int, str, int]:
     for lane in view.lanes:
         size = len(lane.owner)
         if column < size:
-            return k + 1, lane.names[int(lane.owner[column])], int(lane.index[column])
+            return (
+                int(view.updates[k]),
+                lane.names[int(lane.owner[column])],
+                int(lane.index[column]),
+            )
         column -= size
     raise AssertionError("a column beyond the view")
 

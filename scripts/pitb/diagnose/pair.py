@@ -141,7 +141,7 @@ def proposals(a: Recording, b: Recording) -> list[str]:
 
 def _same(a: Recording, b: Recording, name: str, other: str) -> bool:
     return a.shapes[name] == b.shapes[other] and bool(
-        np.array_equal(a.parameters[name][0], b.parameters[other][0])
+        np.array_equal(a.before[name][0], b.before[other][0])
     )
 
 
@@ -151,7 +151,7 @@ def _turned(a: Recording, b: Recording, name: str, other: str) -> bool | None:
         return False
     shape = a.shapes[name]
     if len(shape) == 2 and b.shapes[other] == shape[::-1]:
-        mine = a.parameters[name][0].reshape(shape).T.reshape(-1)
-        if np.array_equal(mine, b.parameters[other][0]):
+        mine = a.before[name][0].reshape(shape).T.reshape(-1)
+        if np.array_equal(mine, b.before[other][0]):
             return True
     return None

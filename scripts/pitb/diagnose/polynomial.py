@@ -102,7 +102,7 @@ def spectrum(view: View, hypothesis: Hypothesis) -> Spectrum | None:
         for k in range(view.steps):
             # The iteration starts from the momentum at norm 1, so that this norm is the rate's.
             x = lane.p[k] - without[k]
-            y = lane.p[k] - lane.p[k + 1] + with_decay[k] - without[k]
+            y = lane.p[k] - lane.after[k] + with_decay[k] - without[k]
             scale = float(np.sqrt((x * x).sum()))
             if not np.isfinite(x).all() or not np.isfinite(y).all():
                 return None

@@ -309,7 +309,7 @@ class Search:
         total = 0.0
         with np.errstate(all="ignore"):
             for name in self.recording.names:
-                moved = self.recording.parameters[name][1] - self.recording.parameters[name][0]
+                moved = self.recording.after[name][0] - self.recording.before[name][0]
                 total += float(np.sum(np.sign(moved) * np.sign(self.recording.gradients[name][0])))
         return total > 0
 
