@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pitb.diagnose import clips, fit
+from pitb.diagnose import clips, fit, space
 from pitb.diagnose.clips import Clip
 from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.fit import Fitted, Judged, Problem
@@ -76,9 +76,16 @@ def diagnose(recording: Recording, say: Say | None = None) -> Diagnosis:
     return _Diagnosing(recording, say or (lambda text: None)).run()
 
 
+def _bites(item: Explanation) -> bool:
+    """Whether the limit of a supposed clip cannot be anything above."""
+    ends = [high for name, (_, high) in item.intervals.items() if name.startswith("clip.")]
+    return all(np.isfinite(high) for high in ends)
+
+
 class _Diagnosing:
     def __init__(self, recording: Recording, say: Say) -> None:
         self.recording, self.say = recording, say
+        self._alone: dict[str, list[Explanation]] = {}
         self.result = Diagnosis(recording, clip=clips.recorded(recording))
 
     def run(self) -> Diagnosis:
@@ -123,8 +130,14 @@ class _Diagnosing:
 
     def differs_by_tensor(self) -> bool:
         """Whether the largest tensor alone is explained, so that others must differ from it."""
-        alone = Search(self.recording.only([self.largest(self.recording.names)])).run()
+        alone = self.alone(self.largest(self.recording.names))
         return bool(alone) and alone[0].complexity[0] <= FARFETCHED
+
+    def alone(self, name: str) -> list[Explanation]:
+        """What explains one tensor."""
+        if name not in self._alone:
+            self._alone[name] = Search(self.recording.only([name]), rounds=1).run()
+        return self._alone[name]
 
     def whole(self, found: list[Explanation]) -> Diagnosis:
         self.result.groups = [Group(list(self.recording.names), found)]
@@ -148,10 +161,10 @@ class _Diagnosing:
         """The tensors that the largest one's best explanation explains, and what else does."""
         first = self.largest(rest)
         alone = self.recording.only([first])
-        found = Search(alone).run()
+        found = self.alone(first)
         if alone.rates is not None and (not found or found[0].complexity[0] >= FARFETCHED):
             # Other tensors may have a rate of their own, of which the trace does not speak.
-            found = [*found, *Search(replace(alone, rates=None)).run()]
+            found = [*found, *Search(alone).free_rates().run()]
             found.sort(key=lambda item: item.complexity[0] + (FARFETCHED - 1) * item.rates_found)
         best: list[str] = []
         chosen = None
@@ -182,7 +195,8 @@ class _Diagnosing:
         """Explanations with a clip that the trace does not show."""
         tried: list[Fitted] = []
         starts = [found.hypothesis for found in search.tried]
-        for start in (*starts, *map(search.with_defaults, starts)):
+        usual = [search.resolved(base) for base in space.bases() if search.suits(base)]
+        for start in (*starts, *usual):
             for hypothesis in clips.supposed(self.recording, start):
                 problem = search.problem(hypothesis, "short")
                 tried.append(Fitted(hypothesis, fit.rms(problem.residual(hypothesis))))
@@ -205,7 +219,10 @@ class _Diagnosing:
                 best = search.fitted(hypothesis, "middle", fresh=False)
                 if search.explains(best).explained:
                     explained.append(best)
-        return ranked(search.finished(explained))
+        ready = [item for item in search.finished(explained) if _bites(item)]
+        if ready:
+            ready += search.finished(search.others([x.hypothesis for x in ready], strange=False))
+        return ranked(ready)
 
     def turned(self) -> bool:
         """Whether gradients of square matrices stand transposed."""
@@ -225,9 +242,9 @@ class _Diagnosing:
         turned = []
         for name in square:
             alone = recording.only([name])
-            if Search(alone).run():
+            if self.alone(name):
                 continue
-            if Search(alone.transposed(name)).run():
+            if Search(alone.transposed(name), rounds=1).run():
                 turned.append(name)
         if not turned:
             return False

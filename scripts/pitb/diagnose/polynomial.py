@@ -22,9 +22,11 @@ COUNT, COEFFICIENTS = "ns_steps", "ns_coefficients"
 MOST = 10
 """Compositions that are tried."""
 MOMENTA = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
-RANDOM = 12
+RANDOM = 6
 """Starts of a fit besides the libraries' own coefficients."""
-POINTS = 400
+POINTS = 120
+FLOORS = 60
+"""Epsilons that are tried against the norm that they are a floor of."""
 
 
 @dataclass
@@ -33,6 +35,8 @@ class Spectrum:
 
     before: Array
     after: Array
+    norms: Array
+    """The momentum's norm, for each of them."""
     aside: float
     """Share of the updates' squares that the momentum's singular vectors do not hold."""
 
@@ -56,11 +60,34 @@ def starts(view: View, hypothesis: Hypothesis) -> list[Hypothesis]:
         found = spectrum(view, item)
         if found is None:
             continue
+        for eps, cost in _floors(found, item):
+            fits.append((cost, 0, item.having("eps", eps)))
         for count in range(1, MOST + 1):
             cost, values = fitted(found.before, found.after, count)
             changed = item.having(COUNT, count).having(COEFFICIENTS, [float(x) for x in values])
             fits.append((cost, count, changed))
     return [item for _, _, item in sorted(fits, key=lambda x: (x[0], x[1]))]
+
+
+def _floors(found: Spectrum, hypothesis: Hypothesis) -> list[tuple[float, float]]:
+    """The best epsilons with the coefficients as they are, and what each leaves: above the norm it
+    is what the momentum is divided by."""
+    values = np.array(hypothesis.options[COEFFICIENTS], dtype=float)
+    count, low, high = hypothesis.options[COUNT], found.norms.min(), found.norms.max()
+    tried = np.geomspace(max(low, 1e-300), max(1e4 * high, 1e-299), FLOORS)
+
+    def cost(eps: float) -> float:
+        s = found.before * found.norms / np.maximum(found.norms, eps)
+        with np.errstate(all="ignore"):
+            off = composed(s, values, count) - found.after
+        return float(np.sqrt(np.mean(np.nan_to_num(off, nan=1e6) ** 2)))
+
+    best = float(min(tried, key=cost))
+    factor = float(tried[1] / tried[0])
+    for _ in range(30):
+        factor = float(np.sqrt(factor))
+        best = min((best / factor, best, best * factor), key=cost)
+    return [(best, cost(best))]
 
 
 def _momenta(hypothesis: Hypothesis) -> Iterator[Hypothesis]:
@@ -94,11 +121,12 @@ def _refined(view: View, hypothesis: Hypothesis) -> Hypothesis:
 def spectrum(view: View, hypothesis: Hypothesis) -> Spectrum | None:
     """Singular values of momentum and update, as the rest of a hypothesis has them; None where
     they are not finite."""
-    bare = hypothesis.having(COUNT, 0).but(newton_schulz="dtype")
+    bare = hypothesis.having(COUNT, 0).having("eps", 0.0).but(newton_schulz="dtype")
+    raw = replay(view, bare.having("weight_decay", 0.0).but(normalization="ignored")).lanes
     whole = replay(view, bare).lanes
     steps = replay(view, bare.having("weight_decay", 0.0)).lanes
-    before, after, aside, total = [], [], 0.0, 0.0
-    for lane, with_decay, without in zip(view.lanes, whole, steps, strict=True):
+    before, after, norms, aside, total = [], [], [], 0.0, 0.0
+    for lane, with_decay, without, rough in zip(view.lanes, whole, steps, raw, strict=True):
         for k in range(view.steps):
             # The iteration starts from the momentum at norm 1, so that this norm is the rate's.
             x = lane.p[k] - without[k]
@@ -115,11 +143,13 @@ def spectrum(view: View, hypothesis: Hypothesis) -> Spectrum | None:
             aside += float(((y / scale) ** 2).sum() - (diagonal**2).sum())
             before.append(values)
             after.append(diagonal)
+            norm = float(np.sqrt(((lane.p[k] - rough[k]) ** 2).sum())) / scale
+            norms.append(np.full(len(values), norm))
     if not before or total == 0.0:
         return None
-    s, t = np.concatenate(before), np.concatenate(after)
+    s, t, size = (np.concatenate(each) for each in (before, after, norms))
     chosen = np.linspace(0, len(s) - 1, min(len(s), POINTS)).astype(int)
-    return Spectrum(s[chosen], t[chosen], abs(aside) / total)
+    return Spectrum(s[chosen], t[chosen], size[chosen], abs(aside) / total)
 
 
 def composed(s: Array, values: Array, count: int) -> Array:
@@ -157,7 +187,7 @@ def _least_squares(s: Array, t: Array, count: int, values: Array) -> tuple[float
         return np.clip(np.nan_to_num(composed(s, x, count) - t, nan=1e6), -1e6, 1e6)
 
     residual, damping = off(values), 1e-3
-    for _ in range(40):
+    for _ in range(25):
         slopes = np.stack(
             [(off(values + 1e-6 * np.eye(3)[i]) - residual) / 1e-6 for i in range(3)], axis=1
         )

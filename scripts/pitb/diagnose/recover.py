@@ -44,6 +44,10 @@ def of_run(run: Run, side: str) -> list[Truth]:
 
 
 def _of_group(group: Group, side: str, clip: dict[str, Any] | None) -> Hypothesis:
+    if clip is not None and group.clip is not None and "max_norm" in clip:
+        limit = clip["max_norm"]
+        if group.equations.own_clip_limit == "float32":
+            clip = {**clip, "max_norm": float(np.float32(limit))}
     options = {k: v for k, v in group.options.items() if k not in (*IMPLEMENTATION, "lr")}
     equations = group.equations
     if group.clip is not None:  # what the optimizer's own clipping adds to the norm

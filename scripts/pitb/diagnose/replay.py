@@ -433,7 +433,8 @@ class _Replay:
             found = -float(here @ slope) / size
             if not np.isfinite(found) or found <= 0.0:
                 return
-            close = abs(found / self.rate - 1.0) < 1e-9
+            # Where the rate was far off, what is not linear in it may have come in.
+            close = abs(found / self.rate - 1.0) < 0.3
             self.rate = found
             if close:
                 return

@@ -28,6 +28,8 @@ ROUNDS = 3
 """How many flags, or choices of equation, may differ from a library's."""
 NEAR = 3.0
 """A cost below which a view may well be explained."""
+GAIN = 0.7
+"""What another flag must leave, of what was left without it, for still others to be tried."""
 BEAM = 5
 """Hypotheses that are followed at a time."""
 PROMISING = 8
@@ -67,9 +69,10 @@ class Kind:
 class Search:
     """The search over one set of tensors that share their options."""
 
-    def __init__(self, recording: Recording) -> None:
-        """Over all tensors of a recording."""
+    def __init__(self, recording: Recording, rounds: int = ROUNDS) -> None:
+        """Over all tensors of a recording; ``rounds`` flags may differ from a library's."""
         self.recording = recording
+        self.rounds = rounds
         self._problems: dict[tuple[bool, str], Problem] = {}
         self.matrices = all(len(recording.shapes[name]) == 2 for name in recording.names)
         self.best: tuple[Hypothesis, Judged] | None = None
@@ -95,7 +98,7 @@ class Search:
 
     def free_rates(self) -> "Search":
         """The same with the recorded rates forgotten."""
-        return Search(replace(self.recording, rates=None))
+        return Search(replace(self.recording, rates=None), rounds=1)
 
     @property
     def spent(self) -> int:
@@ -116,7 +119,8 @@ class Search:
         problem = self.problem(hypothesis, size)
         names = space.numbers(hypothesis, deep)
         start = fit.begin(problem, hypothesis, names) if fresh else Fitted(hypothesis, 0.0)
-        return fit.fit(problem, start, names, iterations)
+        found = fit.fit(problem, start, names, iterations)
+        return found if size == "short" else fit.snapped(problem, found, names)
 
     def cost(self, hypothesis: Hypothesis, size: str = "short") -> float:
         """What a hypothesis leaves of a view as it is."""
@@ -150,8 +154,9 @@ class Search:
     def run(self) -> list[Explanation]:
         """Everything that explains the recording with a library's equations, the simplest first."""
         explained = self.by_flags()
-        if not explained:
-            deep = [self.deepened(found) for found in sorted(self.tried, key=self.relative)[:BEAM]]
+        if not explained and self.rounds > 1:
+            # What leaves most may be Muon whose coefficients are others.
+            deep = [self.deepened(found) for found in self.bases_with_coefficients()]
             explained = [found for found in deep if self.explains(found).explained]
         ready = self.finished(explained)
         if ready:
@@ -159,12 +164,24 @@ class Search:
             ready += self.finished(self.others([x.hypothesis for x in ready], strange))
         return ranked(ready)
 
+    def bases_with_coefficients(self) -> list[Fitted]:
+        """The best of each library's optimizers whose coefficients are not fitted at first."""
+        best = {(x.hypothesis.optimizer, x.hypothesis.side): x for x in self.tried}
+        found = []
+        for base in space.bases():
+            if self.suits(base) and space.numbers(base) != space.numbers(base, deep=False):
+                known = best.get((base.optimizer, base.side))
+                start = base if known is None else known.hypothesis
+                found.append(Fitted(start, self.cost(start, "middle")))
+        return found
+
     def by_flags(self) -> list[Fitted]:
         """What explains the middle view with flags flipped one after another, fewest first."""
         pool = self.pool()
         seen = {Kind.of(item.hypothesis) for item in pool}
         parents = pool
-        for number in range(ROUNDS + 1):
+        last = np.inf
+        for number in range(self.rounds + 1):
             near = self.promising(parents)
             found = [self.fitted(x.hypothesis, "middle", fresh=False) for x in near]
             if number == 0:
@@ -175,21 +192,45 @@ class Search:
                         again = self.fitted(near[i].hypothesis, "middle", fresh=True)
                         found[i] = min(found[i], again, key=lambda item: item.cost)
             found = [self.jumps(x) for x in found]
+            if number == 0 and not any(self.close(x) for x in found):
+                rest = [x for x in pool if x not in near and self.by_jumps(x)]
+                found += [self.jumps(self.fitted(x.hypothesis, "middle", False)) for x in rest]
             self.note(found)
             explained = [x for x in found if self.explains(x).explained]
-            if explained or number == ROUNDS:
+            best = min(map(self.relative, found), default=np.inf)
+            if explained or number == self.rounds or (number > 1 and best > GAIN * last):
                 return explained
-            followed = pool if number == 0 else sorted(found, key=self.relative)[:BEAM]
-            parents = []
+            last = best
+            if number == 0:
+                followed = pool if self.rounds > 1 else self.promising(pool)
+            else:
+                followed = sorted(found, key=self.relative)[:BEAM]
+            flipped = []
             for start in followed:
-                for _, other in space.option_alternatives(start.hypothesis):
+                usual = self.with_defaults(start.hypothesis) if number == 0 else start.hypothesis
+                for _, other in space.option_alternatives(usual):
                     if Kind.of(other) not in seen:
                         seen.add(Kind.of(other))
-                        fresh = number == 0
-                        parents.append(self.fitted(other, "short", fresh=fresh, iterations=8))
+                        flipped.append(other)
+            parents = self.screened(flipped)
             if not parents:
                 return []
         return []
+
+    def screened(self, hypotheses: Iterable[Hypothesis], most: float = np.inf) -> list[Fitted]:
+        """Hypotheses fitted to the short view from where they are, the best of them anew."""
+        quick = []
+        for item in hypotheses:
+            if self.spent < most:
+                quick.append(self.fitted(item, "short", fresh=False, iterations=5))
+        quick.sort(key=lambda item: item.cost)
+        # A fit of the wrong equation may have led the numbers away.
+        again = [
+            self.fitted(self.with_defaults(x.hypothesis, off=False), "short", True, 8)
+            for x in quick[: 2 * BEAM]
+            if x.cost > NEAR and self.spent < most
+        ]
+        return [*quick, *again]
 
     def promising(self, items: Iterable[Fitted]) -> list[Fitted]:
         """Those that come nearest in the short view; all that are as good as explained there, the
@@ -215,9 +256,7 @@ class Search:
         done = {(item.optimizer, item.side) for item in known}
         found = []
         for start in space.bases():
-            if (start.optimizer, start.side) in done:
-                continue
-            if start.entry.matrices_only and not self.matrices:
+            if (start.optimizer, start.side) in done or not self.suits(start):
                 continue
             twins = [item for item in known if item.optimizer == start.optimizer]
             tried = self.likely([shared(item, start) for item in (twins or known)[:2]], strange)
@@ -251,7 +290,7 @@ class Search:
         """Every optimizer as both libraries have it, fitted to a few steps."""
         found = []
         for hypothesis in space.bases():
-            if hypothesis.entry.matrices_only and not self.matrices:
+            if not self.suits(hypothesis):
                 continue
             hypothesis = self.resolved(hypothesis)
             found.append(self.fitted(hypothesis, "short", fresh=True, iterations=8))
@@ -295,6 +334,10 @@ class Search:
                 hypothesis = hypothesis.having(name, standard.value(name))
         return hypothesis
 
+    def suits(self, hypothesis: Hypothesis) -> bool:
+        """Whether all tensors have the shape that an optimizer takes."""
+        return self.matrices or not hypothesis.entry.matrices_only
+
     def resolved(self, hypothesis: Hypothesis) -> Hypothesis:
         """With what follows from the trace: the dtype's epsilon, and whether it goes uphill."""
         if hypothesis.optimizer == "Adafactor" and hypothesis.options["eps"][0] is None:
@@ -322,28 +365,40 @@ class Search:
         weights = [n for n in names if np.isfinite(fit.limits(n)[1])]
         if not weights or self.recording.steps < 2:
             return fitted
-        residual = problem.residual(fitted.hypothesis)
+        if not self.by_jumps(fitted, "middle"):
+            return fitted
+        found = fit.trimmed(problem, fitted, [n for n in names if n not in weights])
+        residual = problem.residual(found.hypothesis)
         if np.median(np.abs(residual)) > 0.02 * problem.movement():
             return fitted
-        slopes = fit.jacobian(problem, fitted, weights, residual)
-        if (slopes != 0).sum() > 0.02 * slopes.size:
-            return fitted
-        found = fit.scan(problem, fitted, names)
+        found = fit.scan(problem, found, names)
         return fit.fit(problem, found, names)
+
+    def by_jumps(self, fitted: Fitted, size: str = "short") -> bool:
+        """Whether the weights of averages move an update by jumps alone, as those of Lion do."""
+        problem = self.problem(fitted.hypothesis, size)
+        names = space.numbers(fitted.hypothesis)
+        weights = [n for n in names if np.isfinite(fit.limits(n)[1])]
+        if not weights:
+            return False
+        residual = problem.residual(fitted.hypothesis)
+        slopes = fit.jacobian(problem, fitted, weights, residual)
+        return bool(np.abs(residual).max() > 0 and (slopes != 0).sum() <= 0.02 * slopes.size)
 
     def deepened(self, best: Fitted) -> Fitted:
         """The same with its coefficients free, too, and any count of their uses."""
         names = space.numbers(best.hypothesis)
-        if names == space.numbers(best.hypothesis, deep=False) or self.is_hopeless(best):
+        if names == space.numbers(best.hypothesis, deep=False):
             return best
         problem = self.problem(best.hypothesis, "middle")
         starts = [best.hypothesis, *polynomial.starts(problem.view, best.hypothesis)]
         starts.sort(key=self.cost)
         tried = [best]
         for start in starts[:BEAM]:
-            tried.append(self.fitted(start, "middle", fresh=False, deep=True))
-            if self.close(tried[-1]):
-                break
+            for deep in (False, True):
+                tried.append(self.fitted(start, "middle", fresh=False, deep=deep))
+                if self.explains(tried[-1]).explained:
+                    return tried[-1]
         return min(tried, key=lambda item: item.cost)
 
     # -- equations that no library has -----------------------------------------------------------
@@ -365,20 +420,13 @@ class Search:
         most = self.spent + BUDGET
         seen: set[Kind] = set()
         for _ in range(ROUNDS):
-            quick = []
+            around = []
             for start in starts[:BEAM]:
                 for other in self.neighbours(start.hypothesis):
-                    if Kind.of(other) not in seen and self.spent < most:
+                    if Kind.of(other) not in seen:
                         seen.add(Kind.of(other))
-                        quick.append(self.fitted(other, "short", fresh=False, iterations=6))
-            # Numbers begin anew for the best: a fit of the wrong equation may have led them away.
-            quick.sort(key=lambda item: item.cost)
-            again = [
-                self.fitted(self.with_defaults(x.hypothesis, off=False), "short", True, 8)
-                for x in quick[: 2 * BEAM]
-                if x.cost > NEAR and self.spent < most
-            ]
-            near = self.promising([*quick, *again])
+                        around.append(other)
+            near = self.promising(self.screened(around, most))
             found = [self.fitted(x.hypothesis, "middle", fresh=False) for x in near]
             explained = [x for x in found if self.explains(x).explained]
             if explained or self.spent >= most:
@@ -405,6 +453,8 @@ def shared(known: Hypothesis, other: Hypothesis) -> Hypothesis:
             options[name] = [*value[: len(mine)], *mine[len(value) :]]
         elif name in options and not isinstance(value, list) and not isinstance(mine, list):
             options[name] = value
+    if known.clip is not None:
+        other = other.but(clip_denominator=known.equations.clip_denominator)
     return replace(other, options=options, clip=known.clip)
 
 
