@@ -95,6 +95,8 @@ class _Diagnosing:
         found = search.run()
         if found and found[0].complexity[0] <= FARFETCHED:
             return self.whole(found)
+        if not found and recording.evaluated_often:
+            return self.nothing(search)
         several = len(recording.names) > 1
         if not found and several and self.differs_by_tensor():
             self.say("one tensor alone is explained; trying groups of them")
@@ -120,9 +122,13 @@ class _Diagnosing:
                 return result
         if self.turned():
             return result
-        result.groups, result.unexplained = [], list(recording.names)
-        result.closest = search.best
-        return result
+        return self.nothing(search)
+
+    def nothing(self, search: Search) -> Diagnosis:
+        """What is left where nothing explains all."""
+        self.result.groups, self.result.unexplained = [], list(self.recording.names)
+        self.result.closest = search.best
+        return self.result
 
     def largest(self, names: list[str]) -> str:
         """The tensor that says most."""

@@ -58,7 +58,7 @@ class Explanation:
         standard = space.base(self.hypothesis.optimizer, self.hypothesis.side).equations
         return [
             name
-            for name in standard.differences(self.hypothesis.equations)
+            for name in space.differences(standard, self.hypothesis.equations)
             if name not in self.tied
         ]
 

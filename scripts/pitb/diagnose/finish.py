@@ -84,9 +84,9 @@ class Finish:
     def simplified(self, hypothesis: Hypothesis) -> Hypothesis:
         """With every flag and choice set back to the library's that need not be set."""
         standard = self.search.resolved(space.base(hypothesis.optimizer, hypothesis.side))
-        for name in standard.equations.differences(hypothesis.equations):
+        for name in space.differences(standard.equations, hypothesis.equations):
             value = standard.equations.value(name)
-            hypothesis = self.kept(hypothesis, hypothesis.but(**{name: value}))
+            hypothesis = self.kept(hypothesis, hypothesis.choosing(name, value))
         for name, value in standard.options.items():
             if space.is_flag(value) and hypothesis.options[name] != value:
                 hypothesis = self.kept(hypothesis, hypothesis.having(name, value))

@@ -8,7 +8,6 @@ from pitb.diagnose import space, words
 from pitb.diagnose.diagnosis import Diagnosis, Group
 from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.recording import Recording, common_name
-from pitb.reference.optimizers import FUNCTIONS
 
 Difference = tuple[str, str, str]
 """What differs, and its value on either side."""
@@ -66,7 +65,7 @@ def differences(a: Group, b: Group) -> list[Difference]:
 
 def _between(x: Explanation, y: Explanation) -> list[Difference]:
     a, b = x.hypothesis, y.hypothesis
-    if a.optimizer != b.optimizer and FUNCTIONS[a.optimizer] is not FUNCTIONS[b.optimizer]:
+    if a.optimizer != b.optimizer and a.function is not b.function:
         return [("the optimizer", words.summary(x), words.summary(y))]
     found: list[Difference] = []
     for name in dict.fromkeys((*x.intervals, *y.intervals)):
@@ -85,7 +84,7 @@ def _between(x: Explanation, y: Explanation) -> list[Difference]:
         found.append((name, words.number(value), words.number(other)))
     for name in sorted(space.reads(a)[0] & space.reads(b)[0]):
         mine, theirs = a.equations.value(name), b.equations.value(name)
-        if mine == theirs or name == "lbfgs":
+        if mine == theirs:
             continue
         if theirs in x.tied.get(name, []) or mine in y.tied.get(name, []):
             continue

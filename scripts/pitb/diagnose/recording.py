@@ -50,6 +50,13 @@ class Recording:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def evaluated_often(self) -> int:
+        """The most evaluations of an update, where there are more than one gradient can tell of; 0
+        elsewhere. burn's L-BFGS evaluates the point that it reaches, too."""
+        most = 0 if self.evaluations is None else int(self.evaluations.max(initial=0))
+        return most if most > 2 else 0
+
+    @property
     def names(self) -> list[str]:
         """The tensors that can be replayed: those with a gradient."""
         return list(self.gradients)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pitb.diagnose.recording import Recording
 from pitb.diagnose.space import OWN_LIMIT, SNAPSHOT, Hypothesis
 from pitb.problems import is_linear
-from pitb.reference import clipping
-from pitb.reference.optimizers import FUNCTIONS, GROUP_STEP, Scalars
+from pitb.reference import clipping, lbfgs
+from pitb.reference.optimizers import GROUP_STEP, Scalars
 
 Array = NDArray[Any]
 ROUNDINGS = 8
@@ -310,7 +310,7 @@ class _Replay:
         if SNAPSHOT in options and view.rates is not None:
             options = {**options, SNAPSHOT: float(np.max(view.rates))}
         self.scalars = [_Remembered(options, self.eq, transposed=x.transposed) for x in view.lanes]
-        self.function = FUNCTIONS[hypothesis.optimizer]
+        self.function = hypothesis.function
         self.states: list[dict[str, Any]] = [{} for _ in view.lanes]
         self.parameters = [lane.p for lane in view.lanes]
         self.starts = [lane.starts for lane in view.lanes]
@@ -392,12 +392,39 @@ class _Replay:
         """Begin a stretch of updates from the states that are recorded."""
         for i, starts in enumerate(self.starts):
             if k in starts:
-                self.states[i] = {
-                    name: x if isinstance(x, int) else x.astype(self.dtype)
-                    for name, x in starts[k].items()
-                }
+                # Of L-BFGS's history the newest pair alone is recorded, so it begins anew.
+                self.states[i] = (
+                    {}
+                    if self.hypothesis.joint
+                    else {
+                        name: x if isinstance(x, int) else x.astype(self.dtype)
+                        for name, x in starts[k].items()
+                    }
+                )
+
+    def _together(self, k: int, rate: float, state: dict[str, Any]) -> list[Array]:
+        """An update of all tensors as one vector: the one evaluation is the recorded gradient."""
+        lanes = self.view.lanes
+        options = self.hypothesis.options
+        gradients = [self.gradients[i][k] * float(lane.present[k]) for i, lane in enumerate(lanes)]
+        gradient = np.concatenate([g.reshape(-1) for g in gradients])
+        moved = lbfgs.step(
+            np.concatenate([p[k].reshape(-1) for p in self.parameters]).astype(np.float64),
+            lambda _: (0.0, gradient),
+            state,
+            lr=rate,
+            max_iter=1,
+            tolerance_grad=options["tolerance_grad"],
+            tolerance_change=options["tolerance_change"],
+            history_size=options["history_size"],
+            choices=self.eq.lbfgs,
+        )
+        pieces = np.split(moved, np.cumsum([g.size for g in gradients])[:-1])
+        return [x.reshape(g.shape) for x, g in zip(pieces, gradients, strict=True)]
 
     def _update(self, k: int, rate: float, states: list[dict[str, Any]]) -> list[Array]:
+        if self.hypothesis.joint:
+            return self._together(k, rate, states[0])
         found = []
         for i, lane in enumerate(self.view.lanes):
             p, g = self.parameters[i][k], self.gradients[i][k]
@@ -417,7 +444,10 @@ class _Replay:
         weight = [lane.weight[k] for lane in self.view.lanes]
 
         def at(rate: float) -> Array:
-            copies = [dict(state) for state in self.states]
+            copies = [
+                {name: list(x) if isinstance(x, list) else x for name, x in state.items()}
+                for state in self.states
+            ]
             new = self._update(k, rate, copies)
             return np.concatenate(
                 [((x - r) / w).reshape(-1) for x, r, w in zip(new, rec, weight, strict=True)]

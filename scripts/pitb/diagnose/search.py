@@ -38,6 +38,8 @@ PART = 50_000
 """Numbers of one step that are held against an explanation at a time."""
 LOOSE, SMALLEST = 100.0, 1.0
 """How many times what the tightest explanation leaves, or of a unit, is no explanation as good."""
+TOGETHER = 4_000_000
+"""Numbers that are replayed at most where all tensors are one vector."""
 BUDGET = 45_000
 """Updates replayed after which no further choices of equation are tried."""
 HOPELESS = 0.8
@@ -83,6 +85,8 @@ class Search:
 
     def problem(self, hypothesis: Hypothesis, size: str) -> Problem:
         """The short, middle or whole view that suits a hypothesis."""
+        if hypothesis.joint:
+            return self.joint_problem(size)
         flat = space.is_elementwise(hypothesis)
         if (flat, size) not in self._problems:
             limits: dict[str, tuple[int | None, int | None]] = {
@@ -95,6 +99,13 @@ class Search:
                 most = 40 * WHOLE  # a large matrix is not made orthogonal at every step
             self._problems[flat, size] = Problem(view(self.recording, flat, steps, most))
         return self._problems[flat, size]
+
+    def joint_problem(self, size: str) -> Problem:
+        """A view of all tensors, and of as many steps as memory allows."""
+        steps = SHORT_STEPS if size == "short" else max(2, TOGETHER // self.recording.numbers)
+        if (False, f"joint {size}") not in self._problems:
+            self._problems[False, f"joint {size}"] = Problem(view(self.recording, False, steps))
+        return self._problems[False, f"joint {size}"]
 
     def free_rates(self) -> "Search":
         """The same with the recorded rates forgotten."""
@@ -158,11 +169,40 @@ class Search:
             # What leaves most may be Muon whose coefficients are others.
             deep = [self.deepened(found) for found in self.bases_with_coefficients()]
             explained = [found for found in deep if self.explains(found).explained]
+            explained += self.together()
         ready = self.finished(explained)
         if ready:
             strange = min(item.complexity[0] for item in ready) >= FARFETCHED
             ready += self.finished(self.others([x.hypothesis for x in ready], strange))
         return ranked(ready)
+
+    def together(self) -> list[Fitted]:
+        """L-BFGS of one evaluation in an update, where it explains the recording."""
+        found = []
+        for start in map(self.resolved, space.joint_bases()):
+            fitted = Fitted(start, self.cost(start, "middle"))
+            if self.explains(fitted).explained:
+                found.append(fitted)
+                continue
+            if self.share(fitted, "middle") > HOPELESS:
+                continue
+            for size in range(1, min(self.recording.steps, start.options["history_size"])):
+                shorter = start.having("history_size", size)
+                if self.explains(Fitted(shorter, 0.0)).explained:
+                    found.append(Fitted(shorter, 0.0))
+                    break
+        return found
+
+    def together_otherwise(self) -> list[Fitted]:
+        """The same with one choice of equation that neither library has."""
+        found = []
+        for start in map(self.resolved, space.joint_bases()):
+            for _, other in space.choice_alternatives(start):
+                item = Fitted(other, self.cost(other))
+                # A few steps refute most of them, in little time.
+                if item.cost < NEAR and self.explains(item).explained:
+                    found.append(item)
+        return found
 
     def bases_with_coefficients(self) -> list[Fitted]:
         """The best of each library's optimizers whose coefficients are not fitted at first."""
@@ -171,7 +211,9 @@ class Search:
         for base in space.bases():
             if self.suits(base) and space.numbers(base) != space.numbers(base, deep=False):
                 known = best.get((base.optimizer, base.side))
-                start = base if known is None else known.hypothesis
+                start = self.resolved(base)
+                if known is not None:  # its flags, and numbers from which to begin anew
+                    start = self.with_defaults(known.hypothesis)
                 found.append(Fitted(start, self.cost(start, "middle")))
         return found
 
@@ -410,7 +452,7 @@ class Search:
             if not self.is_hopeless(found):
                 usual = self.with_defaults(found.hypothesis, off=False)
                 starts.setdefault(found.hypothesis.optimizer, replace(found, hypothesis=usual))
-        ready = self.finished(self.by_equations([*starts.values()]))
+        ready = self.finished([*self.by_equations([*starts.values()]), *self.together_otherwise()])
         if ready:
             ready += self.finished(self.others([x.hypothesis for x in ready], strange=True))
         return ranked(ready)
