@@ -1,9 +1,10 @@
 """What an explanation leaves open: round values, intervals, and what else explains as much."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pitb.diagnose import fit, space
 from pitb.diagnose.explanation import Explanation
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 FAR = 30.0
 """A cost of the short view beyond which a hypothesis is not fitted to more."""
+
+
+BEYOND = 100.0
+"""How many times what rounding may do to one explanation is too much for another, too."""
+Array = NDArray[Any]
 
 
 class Finish:
@@ -143,23 +149,31 @@ class Finish:
     def ties(self, found: Explanation) -> None:
         """Note which other choices, flags and words explain the recording as well."""
         hypothesis = found.hypothesis
-        absent = self.search.problem(hypothesis, "middle").view.absent
-        for name, other in space.choice_alternatives(hypothesis, absent):
-            if self.as_well(other):
+        problem = self.search.problem(hypothesis, "middle")
+        allowed = fit.judge(problem, hypothesis).allowed
+        for name, other in space.choice_alternatives(hypothesis, problem.view.absent):
+            if self.as_well(other, allowed):
                 found.tied.setdefault(name, []).append(other.equations.value(name))
         for name, other in space.option_alternatives(hypothesis):
-            if self.as_well(other):
+            if self.as_well(other, allowed):
                 found.tied_options.setdefault(name, []).append(other.options[name])
 
-    def as_well(self, hypothesis: Hypothesis) -> bool:
-        """Whether a hypothesis explains the middle view, as it is or fitted."""
-        first = self.search.explains(Fitted(hypothesis, 0.0))
-        if first.explained:
+    def as_well(self, hypothesis: Hypothesis, allowed: Array) -> bool:
+        """Whether a hypothesis explains the middle view, as it is or fitted; ``allowed`` is what
+        rounding may do to one that does."""
+        problem = self.search.problem(hypothesis, "middle")
+        same = allowed.shape == problem.recorded.shape
+
+        def explains(item: Hypothesis) -> bool:
+            # What is far beyond that is not worth finding out what rounding may do to it itself.
+            if same and fit.judge(problem, item, allowed=allowed).score > BEYOND:
+                return False
+            return self.search.explains(Fitted(item, 0.0)).explained
+
+        if explains(hypothesis):
             return True
-        if first.score > 1e6 and self.recording.dtype == "float32":
-            return False
-        quick = self.search.fitted(hypothesis, "short", fresh=False, iterations=4)
+        quick = self.search.fitted(hypothesis, "short", fresh=False, iterations=3)
         if quick.cost > FAR:
             return False
         again = self.search.fitted(hypothesis, "middle", fresh=False, iterations=4)
-        return self.search.explains(again).explained
+        return explains(again.hypothesis)

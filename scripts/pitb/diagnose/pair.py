@@ -9,6 +9,11 @@ from pitb.diagnose.diagnosis import Diagnosis, Group
 from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.recording import Recording, common_name
 
+ROUNDED = "the equation's float32"
+ROUNDING = (
+    ", but for hyper-parameters that one library rounds to float32 and the other does not, which "
+    "no option changes"
+)
 Difference = tuple[str, str, str]
 """What differs, and its value on either side."""
 
@@ -19,8 +24,11 @@ def sentence(a: Diagnosis, b: Diagnosis) -> str:
         if not diagnosis.explained:
             return f"no change can be named, since nothing explains {diagnosis.recording.path}"
     said = []
+    rounded = False
     for mine, other in _groups(a, b):
         found = differences(mine, other)
+        rounded |= any(name == ROUNDED for name, _, _ in found)
+        found = [item for item in found if item[0] != ROUNDED]
         where = ""
         if len(a.groups) > 1 or len(b.groups) > 1:
             shared = [name for name in mine.tensors if name in other.tensors] or mine.tensors
@@ -32,9 +40,10 @@ def sentence(a: Diagnosis, b: Diagnosis) -> str:
     clips = [None if d.clip is None or not d.clip.how else d.clip.how for d in (a, b)]
     if _clip(clips[0]) != _clip(clips[1]):
         said.append(f"clip alike: {_clip(clips[0])} in the first, {_clip(clips[1])} in the second")
+    rest = ROUNDING if rounded else ""
     if not said:
-        return "nothing needs to change: one configuration explains both traces"
-    return f"to bring them together, {'; '.join(said)}"
+        return f"nothing needs to change: one configuration explains both traces{rest}"
+    return f"to bring them together, {'; '.join(said)}{rest}"
 
 
 def _clip(how: dict[str, Any] | None) -> str:
