@@ -1,5 +1,6 @@
 # Takes: the worked example of docs/recording.md, a small network on real digits. Gives: its traces
-# on both sides, recorded by the training loops themselves, and how they compare.
+# on both sides, recorded by the training loops themselves, how they compare, what the diagnosis of
+# the two says, and the ported optimizer.
 #
 # `digits` is all of it. It does not belong to `rule all`.
 
@@ -9,6 +10,7 @@ DIGITS = ROOT / "examples/digits/digits.py"
 rule digits:
     input:
         summary="results/digits/summary.md",
+        diagnosis="results/digits/diagnosis.md",
     message:
         "The worked example is made"
 
@@ -110,3 +112,26 @@ rule compare_digits:
     shell:
         "python {input.script[0]:q} {input.pytorch:q} {input.naive:q} {input.fixed:q}"
         " --out {output.summary:q} > {log:q} 2>&1"
+
+
+rule diagnose_digits:
+    input:
+        script=lazily("diagnose_digits.py"),
+        commands=lambda wildcards: script("pitb/cli/diagnose.py") + script("pitb/cli/port.py"),
+        training=DIGITS,
+        pytorch="results/digits/traces/pytorch",
+        naive="results/digits/traces/burn-naive",
+        fixed="results/digits/traces/burn-fixed",
+    output:
+        diagnosis="results/digits/diagnosis.md",
+    log:
+        "results/logs/diagnose_digits.log",
+    benchmark:
+        "results/benchmarks/diagnose_digits.tsv"
+    params:
+        package=SCRIPTS,
+    message:
+        "Diagnosing the recorded trainings, and porting the optimizer"
+    shell:
+        "PYTHONPATH={params.package:q} python {input.script[0]:q} {input.pytorch:q} {input.naive:q}"
+        " {input.fixed:q} --script {input.training:q} --out {output.diagnosis:q} > {log:q} 2>&1"

@@ -164,6 +164,7 @@ def contents(language: str) -> dict[str, str]:
         "choices": choices_table(),
         "laws": laws_table(),
         "digits": read_text(ROOT / "results/digits/summary.md"),
+        "digits-diagnosis": read_text(ROOT / "results/digits/diagnosis.md").strip(),
         "digits-loop": excerpt(
             "examples/digits/digits.py", "    optimizer = ", "        with torch"
         ),

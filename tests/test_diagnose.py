@@ -11,11 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pitb import trace
+from pitb import parts, trace
 from pitb.cli import parser
 from pitb.diagnose import clips, pair, recover, report, space, survey, words
 from pitb.diagnose.diagnosis import diagnose, diagnose_file
-from pitb.diagnose.recording import load, of_trace, parse_map
+from pitb.diagnose.reading import parse_map
+from pitb.diagnose.recording import load, of_trace
 from pitb.errors import PitbError
 from pitb.reference.training import Group, Run, train
 
@@ -96,11 +97,90 @@ def test_a_sample_of_the_breadth_is_recovered(key):
     assert all(found["outcome"] != survey.MISSED for found in outcomes.values()), outcomes
 
 
-def test_lbfgs_says_what_to_record(tmp_path):
-    run = Run("x", "a1", (Group("LBFGS", {}, space.describe("pytorch", "LBFGS"), lr=0.5),))
-    found = diagnose(of_trace(train(run)))
+def lbfgs(side="pytorch", dtype="float32", states=True, choices=None, **options):
+    start = space.base("LBFGS", side)
+    equations = start.equations
+    for name, value in (choices or {}).items():
+        equations = equations.with_value(name, value)
+    group = Group("LBFGS", {**start.options, **options}, equations, lr=0.5)
+    return Run("x", "a1", (group,), dtype=dtype, states=states)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "how"),
+    [
+        ("float32", {}),
+        ("float64", {"side": "burn", "history_size": 3}),
+        ("float32", {"choices": {"lbfgs.displacement": "direction"}}),
+    ],
+    ids=["float32", "short history", "mistaken displacement"],
+)
+def test_lbfgs_of_one_evaluation_is_recovered(dtype, how):
+    run = lbfgs(dtype=dtype, max_iter=1, **how)
+    found = diagnosed(run)
+    assert recover.failure(found, recover.of_run(run, how.get("side", "pytorch"))) is None
+
+
+def test_lbfgs_says_what_to_record():
+    found = diagnosed(lbfgs())
+    assert not found.explained
+    assert "evaluated up to 20 times in an update" in report.headline(found)
+    assert "max_iter=1" in report.headline(found)
+    # Without its count of evaluations the text can only suppose it.
+    found = diagnosed(lbfgs(states=False, dtype="float64"))
     assert not found.explained
     assert "max_iter=1" in report.text(found)
+
+
+def every(step, n, first=1):
+    return step % n == 0 or step == first
+
+
+KEPT = {
+    "from update 6 on": lambda entry: entry.step >= 5,
+    "every tenth": lambda entry: (
+        every(entry.step, 10)
+        or (every(entry.step + 1, 10) and entry.quantity.partition(".")[0] in ("param", "state"))
+    ),
+}
+
+
+def cut(found, keep):
+    """A trace without the entries that ``keep`` refuses."""
+    recorder = trace.Recorder()
+    for entry in filter(keep, found.entries):
+        values = found.of(entry).reshape(entry.shape)
+        recorder.add(entry.step, entry.quantity, values, entry.dtype, entry.tensor)
+    return recorder.trace(found.metadata)
+
+
+@pytest.mark.parametrize("optimizer", ["AdamW", "SGD", "RMSprop", "Adafactor", "Adan"])
+@pytest.mark.parametrize("how", KEPT)
+def test_updates_are_replayed_from_recorded_states(optimizer, how):
+    options = {"momentum": 0.9} if optimizer == "SGD" else {}
+    run = replace(run_of(optimizer, options=options), states=True, steps=21)
+    recording = of_trace(cut(train(run), KEPT[how]))
+    assert recording.starts and (recording.steps == 3 or recording.updates[0] == 6)
+    assert recover.failure(diagnose(recording), recover.of_run(run, "pytorch")) is None
+
+
+def test_without_states_a_later_beginning_is_refused():
+    run = replace(run_of("AdamW"), steps=8)
+    with pytest.raises(PitbError, match=r"or record its states \('state'\)"):
+        of_trace(cut(train(run), KEPT["from update 6 on"]))
+
+
+def test_a_folder_of_parts_is_a_trace(tmp_path):
+    run = replace(run_of("AdamW"), states=True, steps=21)
+    whole = cut(train(run), KEPT["every tenth"])
+    parts.write(whole, tmp_path / "x", [len(whole.entries) // 2])
+    recording = load(tmp_path / "x")
+    assert list(recording.updates) == [1, 10, 20]
+    assert {step: set(states) for step, states in recording.starts.items()} == {
+        1: set(recording.names),
+        2: set(recording.names),
+    }
+    assert recover.failure(diagnose(recording), recover.of_run(run, "pytorch")) is None
 
 
 MIXTURES = {

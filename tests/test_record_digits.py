@@ -60,6 +60,29 @@ def test_the_judgement_fails_where_the_two_are_mixed_up(root, traces):
     assert "should give MISMATCH, and gives OK" in found.stderr
 
 
+def diagnose(root, traces, naive, fixed):
+    command = [sys.executable, root / "scripts/diagnose_digits.py", traces / "pytorch"]
+    command += [traces / naive, traces / fixed, "--script", root / "examples/digits/digits.py"]
+    command += ["--out", traces / "diagnosis.md"]
+    environment = {**os.environ, "PYTHONPATH": str(root / "scripts")}
+    return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+
+
+def test_the_diagnosis_names_the_fix_that_the_port_writes(root, traces):
+    ended = diagnose(root, traces, "naive", "fixed")
+    assert ended.returncode == 0, ended.stderr
+    text = (traces / "diagnosis.md").read_text()
+    assert "set eps to 1e-5 and weight_decay to 0.0001 in the first, or eps to 1e-8 and" in text
+    assert ".with_epsilon(1e-8)" in text and ".with_weight_decay(0.01)" in text
+    assert "nothing needs to change" in text
+
+
+def test_the_diagnosis_fails_where_the_two_are_mixed_up(root, traces):
+    ended = diagnose(root, traces, "fixed", "naive")
+    assert ended.returncode == 2
+    assert "should need a change, and none was found" in ended.stderr
+
+
 def test_both_sides_record_the_same(traces):
     pytorch, burn = trace.read(traces / "pytorch"), trace.read(traces / "fixed")
     listed = [[(*entry.key, entry.shape) for entry in run.entries] for run in (pytorch, burn)]

@@ -16,7 +16,7 @@ where the recording was not ended, ``unfinished`` says so, and how far it went.
 import itertools
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,8 +64,12 @@ def found_parts(folder: Path) -> list[Path]:
     return [numbers[number] for number in sorted(numbers)]
 
 
-def read(folder: Path) -> Trace:
+def read(folder: Path, reader: Callable[[Path], Trace] | None = None) -> Trace:
     """Read a folder of parts as one trace.
+
+    Args:
+        folder: The folder.
+        reader: What reads a part, where not all of it is wanted (default: `trace.read`).
 
     Raises:
         PitbError: There is no part, one is missing or no trace, they are not of one recording, or
@@ -82,7 +86,7 @@ def read(folder: Path) -> Trace:
     rows = 0
     metadata: dict[str, Any] = {}
     for number, path in enumerate(paths):
-        part = trace.read(path)
+        part = (reader or trace.read)(path)
         told = _told(part, path)
         recording = recording or told["recording"]
         if told["recording"] != recording:

@@ -216,14 +216,14 @@ def read(path: Path) -> Trace:
         with pq.ParquetFile(path, memory_map=False) as file:
             schema = file.schema_arrow
             raw = (file.metadata.metadata or {}).get(METADATA_KEY)
-            _check_schema(schema, path)
+            check_schema(schema, path)
             table = file.read(columns=SCHEMA.names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         first = str(error).splitlines()[0]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
     if raw is None:
         raise PitbError(f"{path} is not a trace: its metadata has no key 'pitb'")
-    metadata = _metadata(raw, path)
+    metadata = parse_metadata(raw, path)
     entries = metadata.pop("contents")
     column = table.column("value")
     if column.null_count:
@@ -240,7 +240,12 @@ def read(path: Path) -> Trace:
     return found
 
 
-def _check_schema(schema: pa.Schema, path: Path) -> None:
+def check_schema(schema: pa.Schema, path: Path) -> None:
+    """Refuse a file that has other columns than a trace.
+
+    Raises:
+        PitbError: A column is missing or of another type; names it.
+    """
     for wanted in SCHEMA:
         position = schema.get_field_index(wanted.name)
         if position < 0:
@@ -271,7 +276,12 @@ def _check_entry(entry: Entry) -> None:
         raise ValueError(f"step {entry.step} or dtype {entry.dtype!r} is out of range")
 
 
-def _metadata(raw: bytes, path: Path) -> dict[str, Any]:
+def parse_metadata(raw: bytes, path: Path) -> dict[str, Any]:
+    """The metadata of the trace at ``path``, its ``contents`` as a list of `Entry`.
+
+    Raises:
+        PitbError: It is malformed, or of another schema.
+    """
     try:
         metadata = json.loads(raw)
         if metadata.get("schema") != SCHEMA_VERSION:

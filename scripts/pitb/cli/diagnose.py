@@ -41,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Diagnose, and print what was found."""
     from pitb.diagnose import pair, report
     from pitb.diagnose.diagnosis import diagnose
-    from pitb.diagnose.recording import load, parse_map
+    from pitb.diagnose.reading import parse_map
+    from pitb.diagnose.recording import load
 
     def say(text: str) -> None:
         if not arguments.quiet and sys.stderr.isatty():

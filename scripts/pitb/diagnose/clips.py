@@ -47,17 +47,24 @@ def recorded(recording: Recording) -> Clip | None:
     ]
     if not changed:
         return Clip({}, True, [])
-    found = [how for how in _candidates(raw, cut, changed) if _explains(recording, raw, cut, how)]
+    found = [
+        how
+        for how in _candidates(raw, cut, changed, recording.updates)
+        if _explains(recording, raw, cut, how)
+    ]
     if not found:
         return Clip({}, False, [], len(changed))
     return Clip(found[0], True, found[1:], len(changed))
 
 
 def _candidates(
-    raw: dict[str, Array], cut: dict[str, Array], changed: list[int]
+    raw: dict[str, Array],
+    cut: dict[str, Array],
+    changed: list[int],
+    updates: NDArray[np.int64],
 ) -> Iterator[dict[str, Any]]:
     largest = max(float(np.abs(cut[n][k]).max(initial=0)) for n in cut for k in changed)
-    first = {"first_step": changed[0] + 1} if changed[0] else {}
+    first = {"first_step": int(updates[changed[0]])} if changed[0] else {}
     for p in (*NORM_TYPES, _norm_type(raw, cut, changed)):
         if p is None:
             continue
@@ -110,7 +117,10 @@ def _explains(
     eps = ROUNDINGS * float(np.finfo(recording.dtype).eps)
     first = how.get("first_step", 1)
     for eq in (Equations(), Equations(clip_denominator="tiny")):
-        if all(_matches(raw, cut, how, eq, k, eps, k + 1 >= first) for k in range(recording.steps)):
+        if all(
+            _matches(raw, cut, how, eq, k, eps, recording.updates[k] >= first)
+            for k in range(recording.steps)
+        ):
             return True
     return False
 

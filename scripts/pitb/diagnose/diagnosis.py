@@ -11,17 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
-from pitb.diagnose import clips, fit
+from pitb.diagnose import clips, fit, space
 from pitb.diagnose.clips import Clip
+from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.fit import Fitted, Judged, Problem
-from pitb.diagnose.recording import Mapping, Recording, load
+from pitb.diagnose.reading import Mapping
+from pitb.diagnose.recording import Recording, load
 from pitb.diagnose.replay import view
-from pitb.diagnose.search import Explanation, Search
+from pitb.diagnose.search import FARFETCHED, Search, ranked
 from pitb.diagnose.space import Hypothesis, is_elementwise
 
 Say = Callable[[str], None]
-FARFETCHED = 3
-"""How much has to be said of an explanation before other rates than those recorded are tried."""
 SUPPOSED = 30
 """Clips that are fitted, of all that are supposed."""
 
@@ -76,9 +76,16 @@ def diagnose(recording: Recording, say: Say | None = None) -> Diagnosis:
     return _Diagnosing(recording, say or (lambda text: None)).run()
 
 
+def _bites(item: Explanation) -> bool:
+    """Whether the limit of a supposed clip cannot be anything above."""
+    ends = [high for name, (_, high) in item.intervals.items() if name.startswith("clip.")]
+    return all(np.isfinite(high) for high in ends)
+
+
 class _Diagnosing:
     def __init__(self, recording: Recording, say: Say) -> None:
         self.recording, self.say = recording, say
+        self._alone: dict[str, list[Explanation]] = {}
         self.result = Diagnosis(recording, clip=clips.recorded(recording))
 
     def run(self) -> Diagnosis:
@@ -88,18 +95,20 @@ class _Diagnosing:
         found = search.run()
         if found and found[0].complexity[0] <= FARFETCHED:
             return self.whole(found)
+        if not found and recording.evaluated_often:
+            return self.nothing(search)
         several = len(recording.names) > 1
         if not found and several and self.differs_by_tensor():
             self.say("one tensor alone is explained; trying groups of them")
             if self.apart():
                 return result
-        if not found and recording.clipped is None:
+        if recording.clipped is None:
             self.say("trying clipping that is not recorded")
-            clipped = self.clipped(search)
-            if clipped:
-                return self.whole(clipped)
+            found = ranked([*found, *self.clipped(search)])
+            if found and found[0].complexity[0] <= FARFETCHED:
+                return self.whole(found)
         self.say("trying equations that no library has")
-        found = sorted([*found, *search.run_equations()], key=lambda item: item.complexity)
+        found = ranked([*found, *search.run_equations()])
         if found:
             return self.whole(found)
         if recording.rates is not None:
@@ -113,18 +122,28 @@ class _Diagnosing:
                 return result
         if self.turned():
             return result
-        result.groups, result.unexplained = [], list(recording.names)
-        result.closest = search.best
-        return result
+        return self.nothing(search)
+
+    def nothing(self, search: Search) -> Diagnosis:
+        """What is left where nothing explains all."""
+        self.result.groups, self.result.unexplained = [], list(self.recording.names)
+        self.result.closest = search.best
+        return self.result
 
     def largest(self, names: list[str]) -> str:
         """The tensor that says most."""
-        return max(names, key=lambda name: self.recording.parameters[name].shape[1])
+        return max(names, key=lambda name: self.recording.before[name].shape[1])
 
     def differs_by_tensor(self) -> bool:
         """Whether the largest tensor alone is explained, so that others must differ from it."""
-        alone = Search(self.recording.only([self.largest(self.recording.names)])).run()
+        alone = self.alone(self.largest(self.recording.names))
         return bool(alone) and alone[0].complexity[0] <= FARFETCHED
+
+    def alone(self, name: str) -> list[Explanation]:
+        """What explains one tensor."""
+        if name not in self._alone:
+            self._alone[name] = Search(self.recording.only([name]), rounds=1).run()
+        return self._alone[name]
 
     def whole(self, found: list[Explanation]) -> Diagnosis:
         self.result.groups = [Group(list(self.recording.names), found)]
@@ -148,10 +167,10 @@ class _Diagnosing:
         """The tensors that the largest one's best explanation explains, and what else does."""
         first = self.largest(rest)
         alone = self.recording.only([first])
-        found = Search(alone).run()
+        found = self.alone(first)
         if alone.rates is not None and (not found or found[0].complexity[0] >= FARFETCHED):
             # Other tensors may have a rate of their own, of which the trace does not speak.
-            found = [*found, *Search(replace(alone, rates=None)).run()]
+            found = [*found, *Search(alone).free_rates().run()]
             found.sort(key=lambda item: item.complexity[0] + (FARFETCHED - 1) * item.rates_found)
         best: list[str] = []
         chosen = None
@@ -182,7 +201,8 @@ class _Diagnosing:
         """Explanations with a clip that the trace does not show."""
         tried: list[Fitted] = []
         starts = [found.hypothesis for found in search.tried]
-        for start in (*starts, *map(search.with_defaults, starts)):
+        usual = [search.resolved(base) for base in space.bases() if search.suits(base)]
+        for start in (*starts, *usual):
             for hypothesis in clips.supposed(self.recording, start):
                 problem = search.problem(hypothesis, "short")
                 tried.append(Fitted(hypothesis, fit.rms(problem.residual(hypothesis))))
@@ -205,7 +225,10 @@ class _Diagnosing:
                 best = search.fitted(hypothesis, "middle", fresh=False)
                 if search.explains(best).explained:
                     explained.append(best)
-        return search.ranked(explained)
+        ready = [item for item in search.finished(explained) if _bites(item)]
+        if ready:
+            ready += search.finished(search.others([x.hypothesis for x in ready], strange=False))
+        return ranked(ready)
 
     def turned(self) -> bool:
         """Whether gradients of square matrices stand transposed."""
@@ -225,9 +248,9 @@ class _Diagnosing:
         turned = []
         for name in square:
             alone = recording.only([name])
-            if Search(alone).run():
+            if self.alone(name):
                 continue
-            if Search(alone.transposed(name)).run():
+            if Search(alone.transposed(name), rounds=1).run():
                 turned.append(name)
         if not turned:
             return False

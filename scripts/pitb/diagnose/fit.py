@@ -29,11 +29,14 @@ class Problem:
     """The usual size of a gradient, which epsilons are measured by."""
     evaluations: int = 0
     """Updates that were replayed."""
+    _movement: float | None = None
+    mask: Array | None = None
+    """What of the residual counts, flat, where not all of it does."""
 
     def __post_init__(self) -> None:
         """Take what does not change out of the view."""
         lanes = self.view.lanes
-        self.recorded = self.view.joined([lane.p[1:] for lane in lanes])
+        self.recorded = self.view.joined([lane.after for lane in lanes])
         self.weight = self.view.joined([lane.weight for lane in lanes])
         sizes = np.abs(np.concatenate([lane.g.reshape(-1) for lane in lanes]))
         sizes = sizes[sizes > 0]
@@ -52,12 +55,15 @@ class Problem:
         found = self.view.joined(self.predict(hypothesis, factor).lanes) - self.recorded
         with np.errstate(all="ignore"):
             found = (found / self.weight).reshape(-1)
-        return np.clip(np.nan_to_num(found, nan=HUGE, posinf=HUGE, neginf=-HUGE), -HUGE, HUGE)
+        found = np.clip(np.nan_to_num(found, nan=HUGE, posinf=HUGE, neginf=-HUGE), -HUGE, HUGE)
+        return found if self.mask is None else found[self.mask]
 
     def movement(self) -> float:
         """What the residual would be of a hypothesis that nothing moves."""
-        still = self.view.joined([lane.p[:-1] for lane in self.view.lanes])
-        return rms((still - self.recorded) / self.weight)
+        if self._movement is None:
+            still = self.view.joined([lane.p for lane in self.view.lanes])
+            self._movement = rms((still - self.recorded) / self.weight)
+        return self._movement
 
 
 def rms(x: Array) -> float:
@@ -111,8 +117,15 @@ def _nudge(name: str, value: float, problem: Problem, hypothesis: Hypothesis) ->
     return max(abs(value) * 1e-5, small)
 
 
-def jacobian(problem: Problem, fitted: Fitted, names: Sequence[str], residual: Array) -> Array:
-    """How each number moves the residual, of shape (numbers, names)."""
+def jacobian(
+    problem: Problem,
+    fitted: Fitted,
+    names: Sequence[str],
+    residual: Array,
+    central: bool = False,
+) -> Array:
+    """How each number moves the residual, of shape (numbers, names); by ``central`` differences,
+    which cost twice as much, to the second order."""
     hypothesis, columns = fitted.hypothesis, []
     base = residual
     if hypothesis.equations.newton_schulz == "bfloat16" and hypothesis.entry.matrices_only:
@@ -122,7 +135,13 @@ def jacobian(problem: Problem, fitted: Fitted, names: Sequence[str], residual: A
         value = get(hypothesis, fitted.factor, name)
         step = _nudge(name, value, problem, hypothesis)
         moved = put(hypothesis, fitted.factor, [name], np.array([value + step]))
-        columns.append((problem.residual(*moved) - base) / step)
+        there, width = problem.residual(*moved), step
+        low, high = limits(name)
+        if central and low <= value - step <= high:
+            moved = put(hypothesis, fitted.factor, [name], np.array([value - step]))
+            columns.append((there - problem.residual(*moved)) / (2 * width))
+        else:
+            columns.append((there - base) / width)
     return np.stack(columns, axis=1) if columns else np.zeros((len(residual), 0))
 
 
@@ -135,13 +154,17 @@ def fit(problem: Problem, start: Fitted, names: Sequence[str], iterations: int =
     residual = problem.residual(best.hypothesis, best.factor)
     best = replace(best, cost=rms(residual))
     damping = 1e-3
+    gain = 1.0
+    wide = problem.view.dtype == "float64"
     low = np.array([limits(name)[0] for name in names])
     high = np.array([limits(name)[1] for name in names])
     for _ in range(iterations if names else 0):
         if best.cost < GOOD:
             break
         values = np.array([get(best.hypothesis, best.factor, name) for name in names])
-        slopes = jacobian(problem, best, names, residual)
+        # In float64 a fit has to come a long way.
+        central = wide and best.cost < 1e-3 * problem.movement()
+        slopes = jacobian(problem, best, names, residual, central)
         size = np.sqrt((slopes * slopes).sum(axis=0))
         down = -slopes.T @ residual
         stuck = ((values <= low) & (down <= 0)) | ((values >= high) & (down >= 0))
@@ -149,13 +172,13 @@ def fit(problem: Problem, start: Fitted, names: Sequence[str], iterations: int =
         if not free.any():
             break
         scaled = slopes[:, free] / size[free]
-        normal, right = scaled.T @ scaled, scaled.T @ residual
+        # Not by the normal equations, whose condition is squared.
+        q, r = np.linalg.qr(scaled)
+        right = np.concatenate([-q.T @ residual, np.zeros(r.shape[1])])
         better = None
         for _ in range(5):
-            try:
-                move = np.linalg.solve(normal + damping * np.eye(len(normal)), -right)
-            except np.linalg.LinAlgError:
-                move = np.zeros(len(normal))
+            rows = np.concatenate([r, np.sqrt(damping) * np.eye(r.shape[1])])
+            move = np.linalg.lstsq(rows, right, rcond=None)[0]
             new = values.copy()
             new[free] += move / size[free]
             new = np.clip(new, low, high)
@@ -167,20 +190,51 @@ def fit(problem: Problem, start: Fitted, names: Sequence[str], iterations: int =
             damping = max(damping * 8, 1e-6)
         if better is None:
             break
-        gain = 1.0 - better.cost / best.cost
+        slow, gain = gain < SLOW, 1.0 - better.cost / best.cost
         best, residual = better, found
         damping = max(damping / 10, 1e-12)
-        if gain < 1e-3 and damping < 1e-6:
+        if (gain < 1e-3 and damping < 1e-6) or (slow and gain < SLOW):
             break
     return best
 
 
-GOOD = 0.05
-"""A cost with which there is nothing left to fit."""
+def snapped(problem: Problem, start: Fitted, names: Sequence[str]) -> Fitted:
+    """A fit that has come near, carried on from round values: people choose such, and in float64
+    the last digits of numbers that act alike are slow to be found."""
+    best = start
+    if best.cost < NEARLY or best.cost > 1e-3 * problem.movement():
+        return best
+    for digits in (2, 3, 4):
+        other = best.hypothesis
+        for name in names:
+            value = get(other, best.factor, name)
+            if name != RATE:
+                other = other.having(name, _rounded(name, value, digits))
+        tried = [other]
+        for name in names:
+            if name.startswith("eps"):
+                tried += [other.having(name, x) for x in _usual(name, other)]
+        costs = [rms(problem.residual(item, best.factor)) for item in tried]
+        i = int(np.argmin(costs))
+        if costs[i] < best.cost:
+            best = fit(problem, Fitted(tried[i], costs[i], best.factor), names)
+        if best.cost < NEARLY:
+            break
+    return best
 
 
-def grid(name: str, hypothesis: Hypothesis, scale: float) -> list[float]:
-    """Values of a number to begin from: the libraries' defaults, and some far from them."""
+NEARLY = 3.0
+"""A cost below which rounding may have made what is left."""
+
+
+def _rounded(name: str, value: float, digits: int) -> float:
+    if name.partition("[")[0] in space.WEIGHTS and 0.9 < value < 1.0:
+        return round(1.0 - float(f"{1.0 - value:.{digits}g}"), 12)
+    return float(f"{value:.{digits}g}")
+
+
+def _usual(name: str, hypothesis: Hypothesis) -> list[float]:
+    """The libraries' defaults of a number."""
     found = []
     for side in space.SIDES:
         try:
@@ -189,6 +243,29 @@ def grid(name: str, hypothesis: Hypothesis, scale: float) -> list[float]:
             continue
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             found.append(float(value))
+    return found
+
+
+def trimmed(problem: Problem, start: Fitted, names: Sequence[str]) -> Fitted:
+    """A fit to the half that it suits best: of numbers that the rest follow by slopes, where some
+    are far off because a weight has made them jump."""
+    best = start
+    for _ in range(3):
+        size = np.abs(problem.residual(best.hypothesis, best.factor))
+        part = replace(problem, mask=size <= np.median(size))
+        best = fit(part, best, names, 8)
+    return replace(best, cost=rms(problem.residual(best.hypothesis, best.factor)))
+
+
+SLOW = 3e-3
+"""A gain that, twice in a row, ends a fit."""
+GOOD = 0.05
+"""A cost with which there is nothing left to fit."""
+
+
+def grid(name: str, hypothesis: Hypothesis, scale: float) -> list[float]:
+    """Values of a number to begin from: the libraries' defaults, and some far from them."""
+    found = _usual(name, hypothesis)
     low, high = limits(name)
     if np.isfinite(high) and low == 0.0:
         found += [0.0, 0.5, 0.9, 0.99]
@@ -305,14 +382,18 @@ def judge(
 def _units(view: View) -> Array:
     from pitb.diagnose.replay import spacing
 
-    return view.joined([spacing(lane.p, view.dtype) for lane in view.lanes])
+    return view.joined([spacing(lane, view.dtype) for lane in view.lanes])
 
 
 def _where(view: View, k: int, column: int) -> tuple[int, str, int]:
     for lane in view.lanes:
         size = len(lane.owner)
         if column < size:
-            return k + 1, lane.names[int(lane.owner[column])], int(lane.index[column])
+            return (
+                int(view.updates[k]),
+                lane.names[int(lane.owner[column])],
+                int(lane.index[column]),
+            )
         column -= size
     raise AssertionError("a column beyond the view")
 
@@ -371,7 +452,7 @@ def interval(
     bottom, top = limits(name)
     unit = 1e-12 * max(abs(value), 1e-6)
     if name.startswith("eps"):
-        unit = 1e-9 * max(value, 1e-3 * problem.scale)
+        unit = 1e-9 * max(value, 1e-12 * problem.scale)
     return (
         _edge(value, bottom, -unit, holds),
         _edge(value, top, unit, holds),
@@ -396,8 +477,11 @@ def _edge(value: float, bound: float, unit: float, holds: Callable[[float], bool
             return float(np.inf * np.sign(unit))
     if bad is None:
         return good
-    for _ in range(6):
-        middle = 0.5 * (good + bad)
+    for _ in range(8):
+        near, far = abs(good - value), abs(bad - value)
+        # Far ends differ by orders of magnitude.
+        away = np.sqrt(near * far) if far > 4 * near > 0 else 0.5 * (near + far)
+        middle = value + np.sign(unit) * away
         if holds(middle):
             good = middle
         else:

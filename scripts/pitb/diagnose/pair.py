@@ -6,10 +6,14 @@ import numpy as np
 
 from pitb.diagnose import space, words
 from pitb.diagnose.diagnosis import Diagnosis, Group
+from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.recording import Recording, common_name
-from pitb.diagnose.search import Explanation
-from pitb.reference.optimizers import FUNCTIONS
 
+ROUNDED = "the equation's float32"
+ROUNDING = (
+    ", but for hyper-parameters that one library rounds to float32 and the other does not, which "
+    "no option changes"
+)
 Difference = tuple[str, str, str]
 """What differs, and its value on either side."""
 
@@ -20,8 +24,11 @@ def sentence(a: Diagnosis, b: Diagnosis) -> str:
         if not diagnosis.explained:
             return f"no change can be named, since nothing explains {diagnosis.recording.path}"
     said = []
+    rounded = False
     for mine, other in _groups(a, b):
         found = differences(mine, other)
+        rounded |= any(name == ROUNDED for name, _, _ in found)
+        found = [item for item in found if item[0] != ROUNDED]
         where = ""
         if len(a.groups) > 1 or len(b.groups) > 1:
             shared = [name for name in mine.tensors if name in other.tensors] or mine.tensors
@@ -33,9 +40,10 @@ def sentence(a: Diagnosis, b: Diagnosis) -> str:
     clips = [None if d.clip is None or not d.clip.how else d.clip.how for d in (a, b)]
     if _clip(clips[0]) != _clip(clips[1]):
         said.append(f"clip alike: {_clip(clips[0])} in the first, {_clip(clips[1])} in the second")
+    rest = ROUNDING if rounded else ""
     if not said:
-        return "nothing needs to change: one configuration explains both traces"
-    return f"to bring them together, {'; '.join(said)}"
+        return f"nothing needs to change: one configuration explains both traces{rest}"
+    return f"to bring them together, {'; '.join(said)}{rest}"
 
 
 def _clip(how: dict[str, Any] | None) -> str:
@@ -66,7 +74,7 @@ def differences(a: Group, b: Group) -> list[Difference]:
 
 def _between(x: Explanation, y: Explanation) -> list[Difference]:
     a, b = x.hypothesis, y.hypothesis
-    if a.optimizer != b.optimizer and FUNCTIONS[a.optimizer] is not FUNCTIONS[b.optimizer]:
+    if a.optimizer != b.optimizer and a.function is not b.function:
         return [("the optimizer", words.summary(x), words.summary(y))]
     found: list[Difference] = []
     for name in dict.fromkeys((*x.intervals, *y.intervals)):
@@ -85,7 +93,7 @@ def _between(x: Explanation, y: Explanation) -> list[Difference]:
         found.append((name, words.number(value), words.number(other)))
     for name in sorted(space.reads(a)[0] & space.reads(b)[0]):
         mine, theirs = a.equations.value(name), b.equations.value(name)
-        if mine == theirs or name == "lbfgs":
+        if mine == theirs:
             continue
         if theirs in x.tied.get(name, []) or mine in y.tied.get(name, []):
             continue
@@ -141,7 +149,7 @@ def proposals(a: Recording, b: Recording) -> list[str]:
 
 def _same(a: Recording, b: Recording, name: str, other: str) -> bool:
     return a.shapes[name] == b.shapes[other] and bool(
-        np.array_equal(a.parameters[name][0], b.parameters[other][0])
+        np.array_equal(a.before[name][0], b.before[other][0])
     )
 
 
@@ -151,7 +159,7 @@ def _turned(a: Recording, b: Recording, name: str, other: str) -> bool | None:
         return False
     shape = a.shapes[name]
     if len(shape) == 2 and b.shapes[other] == shape[::-1]:
-        mine = a.parameters[name][0].reshape(shape).T.reshape(-1)
-        if np.array_equal(mine, b.parameters[other][0]):
+        mine = a.before[name][0].reshape(shape).T.reshape(-1)
+        if np.array_equal(mine, b.before[other][0]):
             return True
     return None

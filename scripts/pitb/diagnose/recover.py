@@ -8,12 +8,11 @@ import numpy as np
 from pitb.breadth.runs import reference_run
 from pitb.diagnose import fit, space
 from pitb.diagnose.diagnosis import Diagnosis
+from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.recording import Recording
 from pitb.diagnose.replay import view
-from pitb.diagnose.search import Explanation
 from pitb.diagnose.space import Hypothesis
 from pitb.reference.descriptions import describe
-from pitb.reference.optimizers import FUNCTIONS
 from pitb.reference.training import Group, Run
 from pitb.registry import IMPLEMENTATION, by_pytorch_name, optimizers
 
@@ -44,6 +43,10 @@ def of_run(run: Run, side: str) -> list[Truth]:
 
 
 def _of_group(group: Group, side: str, clip: dict[str, Any] | None) -> Hypothesis:
+    if clip is not None and group.clip is not None and "max_norm" in clip:
+        limit = clip["max_norm"]
+        if group.equations.own_clip_limit == "float32":
+            clip = {**clip, "max_norm": float(np.float32(limit))}
     options = {k: v for k, v in group.options.items() if k not in (*IMPLEMENTATION, "lr")}
     equations = group.equations
     if group.clip is not None:  # what the optimizer's own clipping adds to the norm
@@ -77,6 +80,18 @@ def of_configuration(configuration: dict[str, Any], side: str) -> list[Truth]:
     return [Truth(hypothesis)]
 
 
+def evaluates_once(truths: list[Truth]) -> bool:
+    """Whether each update comes of one gradient: L-BFGS may evaluate the loss more often."""
+    return all(
+        not truth.hypothesis.joint
+        or (
+            truth.hypothesis.options["max_iter"] == 1
+            and truth.hypothesis.options["line_search_fn"] is None
+        )
+        for truth in truths
+    )
+
+
 def is_identifiable(recording: Recording, truths: list[Truth]) -> bool:
     """Whether a recording holds all that its updates came of: the truth must explain it."""
     return all(_holds(recording, truth, truths) for truth in truths)
@@ -93,9 +108,7 @@ def _holds(recording: Recording, truth: Truth, truths: list[Truth]) -> bool:
     if truth.rate is not None:
         part.rates = np.full(part.steps, truth.rate)
     hypothesis = truth.hypothesis
-    if hypothesis.optimizer not in FUNCTIONS or (
-        hypothesis.entry.matrices_only and any(len(part.shapes[n]) != 2 for n in names)
-    ):
+    if hypothesis.entry.matrices_only and any(len(part.shapes[n]) != 2 for n in names):
         return False
     problem = fit.Problem(view(part, space.is_elementwise(hypothesis)))
     return fit.judge(problem, hypothesis).explained
@@ -129,9 +142,9 @@ def _nearest(explanations: list[Explanation], truth: Hypothesis) -> int:
 
 def _missed(item: Explanation, truth: Hypothesis) -> str | None:
     found = item.hypothesis
-    if FUNCTIONS[found.optimizer] is not FUNCTIONS[truth.optimizer]:
+    if found.function is not truth.function:
         return f"{found.optimizer} instead of {truth.optimizer}"
-    for name in space.reads(truth)[0] - {"lbfgs"}:
+    for name in space.reads(truth)[0]:
         value = truth.equations.value(name)
         known = name in space.reads(found)[0]
         if known and value != found.equations.value(name) and value not in item.tied.get(name, []):

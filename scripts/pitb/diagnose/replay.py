@@ -6,6 +6,7 @@ starts from are the recorded ones, so that an error of one update is not carried
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from pitb.diagnose.recording import Recording
 from pitb.diagnose.space import OWN_LIMIT, SNAPSHOT, Hypothesis
 from pitb.problems import is_linear
-from pitb.reference import clipping
-from pitb.reference.optimizers import FUNCTIONS, GROUP_STEP, Scalars
+from pitb.reference import clipping, lbfgs
+from pitb.reference.optimizers import GROUP_STEP, Scalars
 
 Array = NDArray[Any]
 ROUNDINGS = 8
@@ -26,8 +27,8 @@ ROUNDINGS = 8
 class Lane:
     """Numbers that are updated together: a tensor, or a sample of several.
 
-    ``p`` is float64 of shape (steps + 1, *shape), ``g`` of shape (steps, *shape), ``weight`` of
-    shape (steps, *shape) is what a difference is measured by.
+    ``p``, ``after`` and ``g`` are float64 of shape (steps, *shape): the parameters before and after
+    each update, and the gradients. ``weight``, of that shape, is what a difference is measured by.
     """
 
     names: tuple[str, ...]
@@ -36,10 +37,13 @@ class Lane:
     index: NDArray[np.int64]
     """The position of each number in its tensor, flat."""
     p: Array
+    after: Array
     g: Array
     present: NDArray[np.bool_]
     weight: Array
     transposed: bool = False
+    starts: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """The recorded states that a stretch of updates begins with, by the index of its first."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -59,10 +63,30 @@ class View:
     """The rate of each update; None where it is to be found."""
     norms: dict[float, NDArray[np.float64]] = field(default_factory=dict)
 
+    @cached_property
+    def precision(self) -> str:
+        """What is computed in: float64, or the trace's own where squares leave its range."""
+        if self.dtype == "float64":
+            return "float64"
+        limits = np.finfo(self.dtype)
+        for lane in self.lanes:
+            sizes = np.abs(lane.g[lane.g != 0.0])
+            sizes = sizes[np.isfinite(sizes)]
+            if sizes.size and (sizes.max() ** 2 > limits.max or sizes.min() ** 2 < limits.tiny):
+                usual = float(np.median(sizes)) ** 2
+                if not limits.tiny < usual < limits.max:
+                    return self.dtype
+        return "float64"
+
     @property
     def dtype(self) -> str:
         """The trace's."""
         return self.recording.dtype
+
+    @property
+    def updates(self) -> NDArray[np.int64]:
+        """The number of each update."""
+        return self.recording.updates[: self.steps]
 
     @property
     def absent(self) -> bool:
@@ -118,7 +142,9 @@ def view(
     if flat:
         patterns: dict[bytes, list[str]] = {}
         for name in names:
-            patterns.setdefault(recording.present[name][:steps].tobytes(), []).append(name)
+            counts = [_counters(item.get(name, {})) for item in recording.starts.values()]
+            key = recording.present[name][:steps].tobytes() + repr(counts).encode()
+            patterns.setdefault(key, []).append(name)
         groups = [*patterns.values()]
     else:
         names = _small(recording, names, most)
@@ -160,36 +186,71 @@ def _lane(
         # Spread by the golden ratio, which falls into step with no layout.
         spread = np.unique((np.arange(count) * 0.6180339887498949 % 1.0 * size).astype(np.int64))
         chosen.append(np.arange(part[0], size, part[1]) if count == size else spread)
-    p = np.concatenate(
-        [recording.parameters[n][: steps + 1, c] for n, c in zip(names, chosen, strict=True)],
-        axis=1,
-    )
+
+    def taken(arrays: dict[str, Array]) -> Array:
+        each = [arrays[n][:steps, c] for n, c in zip(names, chosen, strict=True)]
+        return np.concatenate(each, axis=1).astype(np.float64)
+
     gradients = recording.gradients if recording.clipped is None else recording.clipped
-    g = np.concatenate(
-        [gradients[n][:steps, c] for n, c in zip(names, chosen, strict=True)], axis=1
-    )
-    p, g = p.astype(np.float64), g.astype(np.float64)
-    weight = spacing(p, recording.dtype)
-    weight += 4 * np.finfo(recording.dtype).eps * np.abs(p[1:] - p[:-1])
+    p, after, g = taken(recording.before), taken(recording.after), taken(gradients)
     if not flat:
         shape = recording.shapes[names[0]]
-        p, g, weight = (x.reshape(-1, *shape) for x in (p, g, weight))
+        p, after, g = (x.reshape(-1, *shape) for x in (p, after, g))
+    starts = {
+        i: _started(recording, item, names, chosen, flat)
+        for i, item in recording.starts.items()
+        if i < steps
+    }
     owner = np.repeat(np.arange(len(names)), [len(c) for c in chosen])
-    return Lane(
+    lane = Lane(
         tuple(names),
         owner,
         np.concatenate(chosen),
         p,
+        after,
         g,
         recording.present[names[0]][:steps],
-        weight,
+        np.zeros(0),
         is_linear(names[0]),
+        starts,
     )
+    moved = 4 * float(np.finfo(recording.dtype).eps) * np.abs(after - p)
+    lane.weight = spacing(lane, recording.dtype) + moved
+    return lane
 
 
-def spacing(p: Array, dtype: str) -> Array:
+def _counters(states: dict[str, Array]) -> list[tuple[str, float]]:
+    """The states of a tensor that are one number."""
+    return [(name, float(x.reshape(-1)[0])) for name, x in states.items() if x.size == 1]
+
+
+def _started(
+    recording: Recording,
+    states: dict[str, dict[str, Array]],
+    names: list[str],
+    chosen: list[NDArray[np.int64]],
+    flat: bool,
+) -> dict[str, Any]:
+    """Recorded states as the reference keeps them, of tensors that are joined where ``flat``."""
+    found: dict[str, Any] = {}
+    first = states.get(names[0], {})
+    for state, value in first.items():
+        if value.size == 1 and recording.before[names[0]].shape[1] > 1:
+            found[state] = int(value.reshape(-1)[0])
+        elif not flat:
+            found[state] = value
+        elif all(
+            states.get(n, {}).get(state, np.zeros(0)).size == recording.before[n].shape[1]
+            for n in names
+        ):
+            each = [states[n][state].reshape(-1)[c] for n, c in zip(names, chosen, strict=True)]
+            found[state] = np.concatenate(each)
+    return {name: x if isinstance(x, int) else x.astype(np.float64) for name, x in found.items()}
+
+
+def spacing(lane: Lane, dtype: str) -> Array:
     """One unit in the last place of each parameter before or after an update, in float64."""
-    larger = np.maximum(np.abs(p[:-1]), np.abs(p[1:])).astype(dtype)
+    larger = np.maximum(np.abs(lane.p), np.abs(lane.after)).astype(dtype)
     units: Array = np.spacing(np.maximum(larger, np.finfo(dtype).tiny)).astype(np.float64)
     return units
 
@@ -207,7 +268,7 @@ def replay(
     view: View,
     hypothesis: Hypothesis,
     nudge: int = 0,
-    dtype: str = "float64",
+    dtype: str = "",
 ) -> Prediction:
     """Predict every update of a view.
 
@@ -216,10 +277,10 @@ def replay(
         hypothesis: What is replayed.
         nudge: Other than 0: every gradient and parameter is moved by some units in the last place
             of the trace's dtype, by signs drawn from this seed.
-        dtype: The precision.
+        dtype: The precision; the view's own unless given.
     """
     with np.errstate(all="ignore"):
-        return _Replay(view, hypothesis, nudge, dtype).run()
+        return _Replay(view, hypothesis, nudge, dtype or view.precision).run()
 
 
 class _Remembered(Scalars):
@@ -249,15 +310,17 @@ class _Replay:
         if SNAPSHOT in options and view.rates is not None:
             options = {**options, SNAPSHOT: float(np.max(view.rates))}
         self.scalars = [_Remembered(options, self.eq, transposed=x.transposed) for x in view.lanes]
-        self.function = FUNCTIONS[hypothesis.optimizer]
+        self.function = hypothesis.function
         self.states: list[dict[str, Any]] = [{} for _ in view.lanes]
         self.parameters = [lane.p for lane in view.lanes]
+        self.starts = [lane.starts for lane in view.lanes]
         self.gradients = self._gradients()
         if nudge:
             self._nudge(nudge)
         if dtype != "float64":
             self.parameters = [p.astype(dtype) for p in self.parameters]
             self.gradients = [g.astype(dtype) for g in self.gradients]
+        self.dtype = np.dtype(dtype)
         self.rate = 1e-2
 
     def _gradients(self) -> list[Array]:
@@ -301,12 +364,21 @@ class _Replay:
             return x * (1.0 + by * generator.choice([-1.0, 1.0], size=x.shape))
 
         self.gradients = [moved(g, size) for g in self.gradients]
+        eps = float(np.finfo(self.view.dtype).eps)
+        self.starts = [
+            {
+                i: {n: x if isinstance(x, int) else moved(x, eps) for n, x in state.items()}
+                for i, state in starts.items()
+            }
+            for starts in self.starts
+        ]
 
     def run(self) -> Prediction:
         view = self.view
         found: list[list[Array]] = [[] for _ in view.lanes]
         rates = np.empty(view.steps)
         for k in range(view.steps):
+            self._take_up(k)
             if view.rates is None:
                 self._solve(k)
             else:
@@ -316,7 +388,43 @@ class _Replay:
                 found[i].append(updated)
         return Prediction([np.asarray(x, dtype=np.float64) for x in found], rates)
 
+    def _take_up(self, k: int) -> None:
+        """Begin a stretch of updates from the states that are recorded."""
+        for i, starts in enumerate(self.starts):
+            if k in starts:
+                # Of L-BFGS's history the newest pair alone is recorded, so it begins anew.
+                self.states[i] = (
+                    {}
+                    if self.hypothesis.joint
+                    else {
+                        name: x if isinstance(x, int) else x.astype(self.dtype)
+                        for name, x in starts[k].items()
+                    }
+                )
+
+    def _together(self, k: int, rate: float, state: dict[str, Any]) -> list[Array]:
+        """An update of all tensors as one vector: the one evaluation is the recorded gradient."""
+        lanes = self.view.lanes
+        options = self.hypothesis.options
+        gradients = [self.gradients[i][k] * float(lane.present[k]) for i, lane in enumerate(lanes)]
+        gradient = np.concatenate([g.reshape(-1) for g in gradients])
+        moved = lbfgs.step(
+            np.concatenate([p[k].reshape(-1) for p in self.parameters]).astype(np.float64),
+            lambda _: (0.0, gradient),
+            state,
+            lr=rate,
+            max_iter=1,
+            tolerance_grad=options["tolerance_grad"],
+            tolerance_change=options["tolerance_change"],
+            history_size=options["history_size"],
+            choices=self.eq.lbfgs,
+        )
+        pieces = np.split(moved, np.cumsum([g.size for g in gradients])[:-1])
+        return [x.reshape(g.shape) for x, g in zip(pieces, gradients, strict=True)]
+
     def _update(self, k: int, rate: float, states: list[dict[str, Any]]) -> list[Array]:
+        if self.hypothesis.joint:
+            return self._together(k, rate, states[0])
         found = []
         for i, lane in enumerate(self.view.lanes):
             p, g = self.parameters[i][k], self.gradients[i][k]
@@ -326,17 +434,20 @@ class _Replay:
                     continue
                 g = np.zeros_like(p)
             state = states[i]
-            state[GROUP_STEP] = k + 1
+            state[GROUP_STEP] = int(self.view.updates[k])
             found.append(self.function(p, g, state, rate, self.scalars[i], self.eq))
         return found
 
     def _solve(self, k: int) -> None:
         """Find the rate of an update, in which nearly every step is linear."""
-        rec = [lane.p[k + 1] for lane in self.view.lanes]
+        rec = [lane.after[k] for lane in self.view.lanes]
         weight = [lane.weight[k] for lane in self.view.lanes]
 
         def at(rate: float) -> Array:
-            copies = [dict(state) for state in self.states]
+            copies = [
+                {name: list(x) if isinstance(x, list) else x for name, x in state.items()}
+                for state in self.states
+            ]
             new = self._update(k, rate, copies)
             return np.concatenate(
                 [((x - r) / w).reshape(-1) for x, r, w in zip(new, rec, weight, strict=True)]
@@ -352,7 +463,8 @@ class _Replay:
             found = -float(here @ slope) / size
             if not np.isfinite(found) or found <= 0.0:
                 return
-            close = abs(found / self.rate - 1.0) < 1e-9
+            # Where the rate was far off, what is not linear in it may have come in.
+            close = abs(found / self.rate - 1.0) < 0.3
             self.rate = found
             if close:
                 return
@@ -391,10 +503,10 @@ def allowance(view: View, hypothesis: Hypothesis, prediction: Prediction) -> Arr
             response = np.fmax(response, np.abs(moved - here))
         narrow = view.joined(replay(fixed, hypothesis, dtype=view.dtype).lanes)
         response = np.fmax(response, np.abs(narrow - here))
-    p = view.joined([lane.p[:-1] for lane in view.lanes])
-    after = view.joined([lane.p[1:] for lane in view.lanes])
+    p = view.joined([lane.p for lane in view.lanes])
+    after = view.joined([lane.after for lane in view.lanes])
     eps = float(np.finfo(view.dtype).eps)
-    unit = view.joined([spacing(lane.p, view.dtype) for lane in view.lanes])
+    unit = view.joined([spacing(lane, view.dtype) for lane in view.lanes])
     size = np.maximum(np.abs(here - p), np.abs(after - p))
     own = ROUNDINGS * eps * np.where(np.isfinite(size), size, 0.0)
     allowed: Array = 1.5 * unit + own + MAGNIFIED * response

@@ -6,8 +6,8 @@ import numpy as np
 
 from pitb.diagnose import words
 from pitb.diagnose.diagnosis import Diagnosis
+from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.recording import common_name
-from pitb.diagnose.search import Explanation
 from pitb.tables import line
 
 COLUMNS = (
@@ -21,6 +21,11 @@ COLUMNS = (
 NOTHING = (
     "nothing explains this: no optimizer of the reference, with any of its options and choices of "
     "equation, makes these steps of these gradients"
+)
+OFTEN = (
+    "this cannot be identified: the loss was evaluated up to {often} times in an update, as L-BFGS "
+    "does, and one gradient is recorded for each; record every evaluation as an update of its own "
+    "(max_iter=1, without line search)"
 )
 HINT = (
     "an optimizer that evaluates the loss more than once in an update, as L-BFGS does, cannot be "
@@ -48,13 +53,22 @@ def text(diagnosis: Diagnosis) -> str:
         best = group.explanations[0]
         lines += [*_values(best), ""]
         lines += [f"- {said}" for said in words.undecided(best, recording.steps)]
-    if not diagnosis.explained:
+        total = recording.only(group.tensors).numbers * recording.steps
+        if best.checked < total:
+            lines.append(
+                f"- {best.checked} of {total} numbers were checked: it works on whole tensors, of "
+                "which large ones were left out"
+            )
+    if not diagnosis.explained and not diagnosis.recording.evaluated_often:
         lines += [f"closest: {closest(diagnosis)}", f"hint: {HINT}"]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def headline(diagnosis: Diagnosis) -> str:
     """The whole diagnosis in one sentence."""
+    often = diagnosis.recording.evaluated_often
+    if not diagnosis.explained and often:
+        return OFTEN.format(often=often)
     if not diagnosis.explained:
         return NOTHING
     if len(diagnosis.groups) == 1:
@@ -187,7 +201,7 @@ def item_choices(item: Explanation) -> list[str]:
     """The choices of equation that an explanation reads."""
     from pitb.diagnose.space import reads
 
-    return sorted(reads(item.hypothesis)[0] - {"lbfgs"})
+    return sorted(reads(item.hypothesis)[0])
 
 
 def _how(how: dict[str, Any]) -> dict[str, Any]:

@@ -1,18 +1,20 @@
 """The search for the optimizers that a recording allows.
 
-Every optimizer of the reference is tried as both libraries describe it, its flags are flipped one
-after another, its numbers fitted. Only where that does not explain the recording are choices of
-equation flipped, too, then rates doubted, clipping supposed, tensors taken apart.
+Every optimizer of the reference is tried as both libraries describe it, then with its flags flipped
+one after another, and its numbers fitted. What explains the recording ends that; every other
+optimizer is then asked whether it would do the same. Only where nothing explains it are choices of
+equation flipped, too.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pitb.diagnose import fit, space
+from pitb.diagnose import fit, polynomial, space
+from pitb.diagnose.explanation import Explanation
+from pitb.diagnose.finish import Finish
 from pitb.diagnose.fit import Fitted, Judged, Problem
 from pitb.diagnose.recording import Recording
 from pitb.diagnose.replay import view
@@ -22,118 +24,69 @@ SHORT_STEPS, SHORT_NUMBERS = 4, 300
 STEPS, NUMBERS = 20, 1500
 WHOLE = 12_000
 """Most numbers of whole tensors that are searched over, where numbers do not count alone."""
-FAR = 0.3
-"""Share of a recording's movement that a first fit leaves, beyond which flags are not tried once
-something explains all."""
-ROUNDS = 4
+ROUNDS = 3
+"""How many flags, or choices of equation, may differ from a library's."""
 NEAR = 3.0
 """A cost below which a view may well be explained."""
-MOST_STARTS = 4
-"""Optimizers that choices of equation are tried on."""
+GAIN = 0.7
+"""What another flag must leave, of what was left without it, for still others to be tried."""
+BEAM = 5
+"""Hypotheses that are followed at a time."""
+PROMISING = 8
+"""Hypotheses that a few steps explain, and that are held against more of them."""
 PART = 50_000
 """Numbers of one step that are held against an explanation at a time."""
 LOOSE, SMALLEST = 100.0, 1.0
 """How many times what the tightest explanation leaves, or of a unit, is no explanation as good."""
-BUDGET = 250_000
+TOGETHER = 4_000_000
+"""Numbers that are replayed at most where all tensors are one vector."""
+BUDGET = 45_000
 """Updates replayed after which no further choices of equation are tried."""
 HOPELESS = 0.8
 """Share of the movement that is left where an optimizer is no place to begin."""
+FARFETCHED = 3
+"""How much has to be said of an explanation before stranger ones are tried beside it."""
 
 
-@dataclass
-class Explanation:
-    """A hypothesis that explains every number looked at, and what else would."""
+@dataclass(frozen=True)
+class Kind:
+    """A hypothesis but for its numbers."""
 
-    hypothesis: Hypothesis
-    names: list[str]
-    """Its continuous hyper-parameters."""
-    judged: Judged
-    rates: NDArray[np.float64]
-    rates_found: bool
-    """Whether the rates were fitted, not recorded."""
-    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By hyper-parameter, and ``lr`` where one rate was found for all updates."""
-    tied: dict[str, list[Any]] = field(default_factory=dict)
-    """Other values of choices of equation that explain it as well."""
-    tied_options: dict[str, list[Any]] = field(default_factory=dict)
-    """Other values of flags, counts and words that do."""
-    rest: float = 0.0
-    """Root mean square of what is left, in units in the last place and of the step."""
-    checked: int = 0
-    """Numbers that were held against it."""
+    optimizer: str
+    side: str
+    words: tuple[tuple[str, Any], ...]
+    equations: Any
 
-    @property
-    def changes(self) -> list[str]:
-        """The options that are not at the library's defaults."""
-        standard = space.defaults(self.hypothesis.optimizer, self.hypothesis.side)
-        found = []
-        for name, value in self.hypothesis.options.items():
-            if name == space.SNAPSHOT or name in self.tied_options:
-                continue
-            usual: Any = standard.get(name)
-            if isinstance(value, list):
-                found += [
-                    f"{name}[{i}]"
-                    for i, item in enumerate(value)
-                    if not _same(item, usual[i]) and not (name == "eps" and usual[i] is None)
-                ]
-            elif not _same(value, usual):
-                found.append(name)
-        return found
-
-    @property
-    def deviations(self) -> list[str]:
-        """The choices of equation that are not the library's."""
-        standard = space.base(self.hypothesis.optimizer, self.hypothesis.side).equations
-        return [
-            name
-            for name in standard.differences(self.hypothesis.equations)
-            if name not in self.tied
-        ]
-
-    @property
-    def complexity(self) -> tuple[int, int, float]:
-        """How much has to be said: choices, options and digits, then the residual."""
-        digits = sum(
-            len(f"{self.hypothesis.value(name):.15e}".partition("e")[0].rstrip("0")) > 6
-            for name in self.names
-            if self.hypothesis.value(name) is not None
+    @classmethod
+    def of(cls, hypothesis: Hypothesis) -> "Kind":
+        """The flags, counts and choices of a hypothesis."""
+        words = tuple(
+            (name, value)
+            for name, value in hypothesis.options.items()
+            if isinstance(value, (bool, str, int)) and not space.is_number(value)
         )
-        said = 3 * len(self.deviations) + len(self.changes) + 2 * digits
-        said += 2 * (self.hypothesis.clip is not None)
-        return said, len(self.hypothesis.options), self.judged.score
-
-
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, float) and isinstance(b, (int, float)):
-        return abs(a - b) <= 1e-7 * abs(b)
-    return bool(a == b)
-
-
-@dataclass
-class Trial:
-    """A hypothesis on its way."""
-
-    fitted: Fitted
-    kind: tuple[str, str]
-    """Optimizer and side."""
+        return cls(hypothesis.optimizer, hypothesis.side, words, hypothesis.equations)
 
 
 class Search:
     """The search over one set of tensors that share their options."""
 
-    def __init__(self, recording: Recording) -> None:
-        """Over all tensors of a recording."""
+    def __init__(self, recording: Recording, rounds: int = ROUNDS) -> None:
+        """Over all tensors of a recording; ``rounds`` flags may differ from a library's."""
         self.recording = recording
+        self.rounds = rounds
         self._problems: dict[tuple[bool, str], Problem] = {}
         self.matrices = all(len(recording.shapes[name]) == 2 for name in recording.names)
         self.best: tuple[Hypothesis, Judged] | None = None
         self.tried: list[Fitted] = []
+        """The best of each optimizer and side, fitted to the middle view."""
 
     # -- views ---------------------------------------------------------------------------------
 
     def problem(self, hypothesis: Hypothesis, size: str) -> Problem:
         """The short, middle or whole view that suits a hypothesis."""
+        if hypothesis.joint:
+            return self.joint_problem(size)
         flat = space.is_elementwise(hypothesis)
         if (flat, size) not in self._problems:
             limits: dict[str, tuple[int | None, int | None]] = {
@@ -147,9 +100,16 @@ class Search:
             self._problems[flat, size] = Problem(view(self.recording, flat, steps, most))
         return self._problems[flat, size]
 
+    def joint_problem(self, size: str) -> Problem:
+        """A view of all tensors, and of as many steps as memory allows."""
+        steps = SHORT_STEPS if size == "short" else max(2, TOGETHER // self.recording.numbers)
+        if (False, f"joint {size}") not in self._problems:
+            self._problems[False, f"joint {size}"] = Problem(view(self.recording, False, steps))
+        return self._problems[False, f"joint {size}"]
+
     def free_rates(self) -> "Search":
         """The same with the recorded rates forgotten."""
-        return Search(replace(self.recording, rates=None))
+        return Search(replace(self.recording, rates=None), rounds=1)
 
     @property
     def spent(self) -> int:
@@ -170,7 +130,12 @@ class Search:
         problem = self.problem(hypothesis, size)
         names = space.numbers(hypothesis, deep)
         start = fit.begin(problem, hypothesis, names) if fresh else Fitted(hypothesis, 0.0)
-        return fit.fit(problem, start, names, iterations)
+        found = fit.fit(problem, start, names, iterations)
+        return found if size == "short" else fit.snapped(problem, found, names)
+
+    def cost(self, hypothesis: Hypothesis, size: str = "short") -> float:
+        """What a hypothesis leaves of a view as it is."""
+        return fit.rms(self.problem(hypothesis, size).residual(hypothesis))
 
     def explains(self, fitted: Fitted, size: str = "middle") -> Judged:
         """How well a hypothesis explains a view; remembers the closest."""
@@ -199,68 +164,208 @@ class Search:
 
     def run(self) -> list[Explanation]:
         """Everything that explains the recording with a library's equations, the simplest first."""
-        explained: list[Fitted] = []
-        for trial in sorted(self.pool(), key=lambda trial: trial.fitted.cost):
-            twin = next((x for x in explained if x.hypothesis.optimizer == trial.kind[0]), None)
-            if twin is not None:
-                start = self.as_other_side(twin.hypothesis, trial.fitted.hypothesis)
-                found = self.settle(Fitted(start, 0.0), first=False)
-                if not self.close(found):
-                    found = self.settle(trial.fitted, first=True)
-            elif explained and self.is_far(trial.fitted):
-                # It may still do the same with another flag, as LAMB does without its ratio.
-                other = self.flipped(trial.fitted)
-                if other is None:
-                    continue
-                found = self.settle(other, first=False)
-            else:
-                found = self.settle(trial.fitted, first=not explained)
-            self.tried.append(found)
-            if self.explains(found).explained:
-                explained.append(found)
-        if not explained:
-            deep = [self.deepened(found) for found in sorted(self.tried, key=self.relative)[:4]]
+        explained = self.by_flags()
+        if not explained and self.rounds > 1:
+            # What leaves most may be Muon whose coefficients are others.
+            deep = [self.deepened(found) for found in self.bases_with_coefficients()]
             explained = [found for found in deep if self.explains(found).explained]
-        return self.ranked(explained)
+            explained += self.together()
+        ready = self.finished(explained)
+        if ready:
+            strange = min(item.complexity[0] for item in ready) >= FARFETCHED
+            ready += self.finished(self.others([x.hypothesis for x in ready], strange))
+        return ranked(ready)
 
-    def run_equations(self) -> list[Explanation]:
-        """What explains it with equations that no library has, near what :meth:`run` has tried."""
-        starts: dict[str, Fitted] = {}
-        for found in sorted(self.tried, key=self.relative):
-            if not self.is_hopeless(found):
-                kind = found.hypothesis.optimizer
-                usual = self.with_defaults(found.hypothesis, off=False)
-                starts.setdefault(kind, replace(found, hypothesis=usual))
-        return self.ranked(self.by_equations([*starts.values()][:MOST_STARTS]))
+    def together(self) -> list[Fitted]:
+        """L-BFGS of one evaluation in an update, where it explains the recording."""
+        found = []
+        for start in map(self.resolved, space.joint_bases()):
+            fitted = Fitted(start, self.cost(start, "middle"))
+            if self.explains(fitted).explained:
+                found.append(fitted)
+                continue
+            if self.share(fitted, "middle") > HOPELESS:
+                continue
+            for size in range(1, min(self.recording.steps, start.options["history_size"])):
+                shorter = start.having("history_size", size)
+                if self.explains(Fitted(shorter, 0.0)).explained:
+                    found.append(Fitted(shorter, 0.0))
+                    break
+        return found
 
-    def ranked(self, explained: Iterable[Fitted]) -> list[Explanation]:
+    def together_otherwise(self) -> list[Fitted]:
+        """The same with one choice of equation that neither library has."""
+        found = []
+        for start in map(self.resolved, space.joint_bases()):
+            for _, other in space.choice_alternatives(start):
+                item = Fitted(other, self.cost(other))
+                # A few steps refute most of them, in little time.
+                if item.cost < NEAR and self.explains(item).explained:
+                    found.append(item)
+        return found
+
+    def bases_with_coefficients(self) -> list[Fitted]:
+        """The best of each library's optimizers whose coefficients are not fitted at first."""
+        best = {(x.hypothesis.optimizer, x.hypothesis.side): x for x in self.tried}
+        found = []
+        for base in space.bases():
+            if self.suits(base) and space.numbers(base) != space.numbers(base, deep=False):
+                known = best.get((base.optimizer, base.side))
+                start = self.resolved(base)
+                if known is not None:  # its flags, and numbers from which to begin anew
+                    start = self.with_defaults(known.hypothesis)
+                found.append(Fitted(start, self.cost(start, "middle")))
+        return found
+
+    def by_flags(self) -> list[Fitted]:
+        """What explains the middle view with flags flipped one after another, fewest first."""
+        pool = self.pool()
+        seen = {Kind.of(item.hypothesis) for item in pool}
+        parents = pool
+        last = np.inf
+        for number in range(self.rounds + 1):
+            near = self.promising(parents)
+            found = [self.fitted(x.hypothesis, "middle", fresh=False) for x in near]
+            if number == 0:
+                # A few steps may have led numbers far away.
+                bad = [i for i, x in enumerate(found) if not self.close(x)][:BEAM]
+                if len(bad) == len(found):
+                    for i in bad:
+                        again = self.fitted(near[i].hypothesis, "middle", fresh=True)
+                        found[i] = min(found[i], again, key=lambda item: item.cost)
+            found = [self.jumps(x) for x in found]
+            if number == 0 and not any(self.close(x) for x in found):
+                rest = [x for x in pool if x not in near and self.by_jumps(x)]
+                found += [self.jumps(self.fitted(x.hypothesis, "middle", False)) for x in rest]
+            self.note(found)
+            explained = [x for x in found if self.explains(x).explained]
+            best = min(map(self.relative, found), default=np.inf)
+            if explained or number == self.rounds or (number > 1 and best > GAIN * last):
+                return explained
+            last = best
+            if number == 0:
+                followed = pool if self.rounds > 1 else self.promising(pool)
+            else:
+                followed = sorted(found, key=self.relative)[:BEAM]
+            flipped = []
+            for start in followed:
+                usual = self.with_defaults(start.hypothesis) if number == 0 else start.hypothesis
+                for _, other in space.option_alternatives(usual):
+                    if Kind.of(other) not in seen:
+                        seen.add(Kind.of(other))
+                        flipped.append(other)
+            parents = self.screened(flipped)
+            if not parents:
+                return []
+        return []
+
+    def screened(self, hypotheses: Iterable[Hypothesis], most: float = np.inf) -> list[Fitted]:
+        """Hypotheses fitted to the short view from where they are, the best of them anew."""
+        quick = []
+        for item in hypotheses:
+            if self.spent < most:
+                quick.append(self.fitted(item, "short", fresh=False, iterations=5))
+        quick.sort(key=lambda item: item.cost)
+        # A fit of the wrong equation may have led the numbers away.
+        again = [
+            self.fitted(self.with_defaults(x.hypothesis, off=False), "short", True, 8)
+            for x in quick[: 2 * BEAM]
+            if x.cost > NEAR and self.spent < most
+        ]
+        return [*quick, *again]
+
+    def promising(self, items: Iterable[Fitted]) -> list[Fitted]:
+        """Those that come nearest in the short view; all that are as good as explained there, the
+        most usual first."""
+        ordered = sorted(items, key=lambda item: item.cost)
+        good = [item for item in ordered if item.cost < NEAR]
+        good.sort(key=lambda item: len(item.hypothesis.options))
+        rest = [item for item in ordered if item.cost >= NEAR]
+        return [*good[:PROMISING], *rest][: max(BEAM, min(len(good), PROMISING))]
+
+    def note(self, found: Iterable[Fitted]) -> None:
+        """Keep the best of each optimizer and side, as a start for what comes later."""
+        best = {(x.hypothesis.optimizer, x.hypothesis.side): x for x in self.tried}
+        for item in found:
+            kind = (item.hypothesis.optimizer, item.hypothesis.side)
+            if kind not in best or item.cost < best[kind].cost:
+                best[kind] = item
+        self.tried = [*best.values()]
+
+    def others(self, known: list[Hypothesis], strange: bool) -> list[Fitted]:
+        """Other optimizers, and the other library's, that do the same, from the options that are
+        known; one flag away at most, or with ``strange`` a choice of equation."""
+        done = {(item.optimizer, item.side) for item in known}
+        found = []
+        for start in space.bases():
+            if (start.optimizer, start.side) in done or not self.suits(start):
+                continue
+            twins = [item for item in known if item.optimizer == start.optimizer]
+            tried = self.likely([shared(item, start) for item in (twins or known)[:2]], strange)
+            for item in tried:
+                quick = self.fitted(item, "short", fresh=False, iterations=5)
+                if quick.cost > NEAR and self.share(quick, "short") > 1e-3:
+                    continue
+                whole = self.fitted(quick.hypothesis, "middle", fresh=False)
+                if not self.explains(whole).explained:
+                    # The few steps may have led numbers away that later ones show.
+                    whole = self.fitted(item, "middle", fresh=False)
+                if self.explains(whole).explained:
+                    found.append(whole)
+                    break
+        return found
+
+    def likely(self, starts: list[Hypothesis], strange: bool) -> list[Hypothesis]:
+        """The starts, and of all that is one step away from them what comes nearest unfitted."""
+        around = []
+        for start in map(self.resolved, starts):
+            around += [start, *(other for _, other in space.option_alternatives(start))]
+            if strange:
+                absent = self.problem(start, "short").view.absent
+                around += [other for _, other in space.choice_alternatives(start, absent)]
+        costs = [self.cost(item) for item in around]
+        order = np.argsort(costs, kind="stable")
+        first = [around[i] for i in range(len(around)) if around[i] in starts][:2]
+        return [*first, *(around[i] for i in order[:3] if around[i] not in first)]
+
+    def pool(self) -> list[Fitted]:
+        """Every optimizer as both libraries have it, fitted to a few steps."""
+        found = []
+        for hypothesis in space.bases():
+            if not self.suits(hypothesis):
+                continue
+            hypothesis = self.resolved(hypothesis)
+            found.append(self.fitted(hypothesis, "short", fresh=True, iterations=8))
+        return found
+
+    def finished(self, explained: Iterable[Fitted]) -> list[Explanation]:
         """Finished explanations of one of each optimizer and side."""
         distinct: dict[tuple[str, str], Fitted] = {}
         for item in explained:
             distinct.setdefault((item.hypothesis.optimizer, item.hypothesis.side), item)
-        ready = [x for x in map(self.finished, distinct.values()) if x is not None]
-        tightest = min((item.rest for item in ready), default=0.0)
+        finish = Finish(self)
+        return [x for x in map(finish.finished, distinct.values()) if x is not None]
 
-        def rank(item: Explanation) -> tuple[int, int, float]:
-            # What bfloat16 would hide is no reason to believe in bfloat16.
-            loose = item.rest > LOOSE * max(tightest, SMALLEST)
-            said, options, score = item.complexity
-            return said + 5 * loose, options, score
+    # -- measures ------------------------------------------------------------------------------
 
-        return sorted(ready, key=rank)
+    def share(self, fitted: Fitted, size: str) -> float:
+        """What a fit leaves of the movement of a view."""
+        problem = self.problem(fitted.hypothesis, size)
+        return fitted.cost / max(problem.movement(), 1e-300)
 
-    def is_far(self, fitted: Fitted) -> bool:
-        """Whether a fit to the short view leaves much of the movement."""
-        return fitted.cost > FAR * self.movement(fitted.hypothesis)
+    def relative(self, fitted: Fitted) -> float:
+        """The same of the middle view."""
+        return self.share(fitted, "middle")
 
-    def flipped(self, start: Fitted) -> Fitted | None:
-        """The first hypothesis one flag away that is not far; None where all are."""
-        usual = self.with_defaults(start.hypothesis)
-        for _, other in space.option_alternatives(usual):
-            found = self.fitted(other, "short", fresh=False, iterations=5)
-            if not self.is_far(found):
-                return found
-        return None
+    def is_hopeless(self, fitted: Fitted) -> bool:
+        """Whether a fit leaves nearly all of the movement of the middle view."""
+        return self.relative(fitted) > HOPELESS
+
+    def close(self, fitted: Fitted) -> bool:
+        """Whether nothing is left to gain."""
+        return fitted.cost < NEAR and self.explains(fitted).explained
+
+    # -- hypotheses ----------------------------------------------------------------------------
 
     def with_defaults(self, hypothesis: Hypothesis, off: bool = True) -> Hypothesis:
         """The same flags with a library's default numbers: a fit without the right flag may have
@@ -271,23 +376,9 @@ class Search:
                 hypothesis = hypothesis.having(name, standard.value(name))
         return hypothesis
 
-    def movement(self, hypothesis: Hypothesis) -> float:
-        """The size of what is to be explained, in the unit of a fit's cost."""
-        return self.problem(hypothesis, "short").movement()
-
-    def relative(self, fitted: Fitted) -> float:
-        """What a fit leaves of the movement of the middle view."""
-        problem = self.problem(fitted.hypothesis, "middle")
-        return fitted.cost / max(problem.movement(), 1e-300)
-
-    def pool(self) -> Iterator[Trial]:
-        """Every optimizer as both libraries have it, fitted to a few steps."""
-        for hypothesis in space.bases():
-            if hypothesis.entry.matrices_only and not self.matrices:
-                continue
-            hypothesis = self.resolved(hypothesis)
-            fitted = self.fitted(hypothesis, "short", fresh=True, iterations=8)
-            yield Trial(fitted, (hypothesis.optimizer, hypothesis.side))
+    def suits(self, hypothesis: Hypothesis) -> bool:
+        """Whether all tensors have the shape that an optimizer takes."""
+        return self.matrices or not hypothesis.entry.matrices_only
 
     def resolved(self, hypothesis: Hypothesis) -> Hypothesis:
         """With what follows from the trace: the dtype's epsilon, and whether it goes uphill."""
@@ -303,65 +394,9 @@ class Search:
         total = 0.0
         with np.errstate(all="ignore"):
             for name in self.recording.names:
-                moved = self.recording.parameters[name][1] - self.recording.parameters[name][0]
+                moved = self.recording.after[name][0] - self.recording.before[name][0]
                 total += float(np.sum(np.sign(moved) * np.sign(self.recording.gradients[name][0])))
         return total > 0
-
-    def as_other_side(self, known: Hypothesis, other: Hypothesis) -> Hypothesis:
-        """One library's options with the other's equations."""
-        shared = {k: v for k, v in known.options.items() if k in other.options}
-        return replace(other, options={**other.options, **shared}, clip=known.clip)
-
-    def settle(self, start: Fitted, first: bool) -> Fitted:
-        """A hypothesis with the flags that suit it best, fitted to the middle view.
-
-        ``first`` says that nothing explains the recording yet, so that time is well spent.
-        """
-        best = self.fitted(start.hypothesis, "middle", fresh=False)
-        if first and not self.close(best):
-            again = self.fitted(start.hypothesis, "middle", fresh=True)
-            best = min(best, again, key=lambda item: item.cost)
-        for _ in range(ROUNDS):
-            if self.close(best):
-                return best
-            others = [
-                self.fitted(other, "short", fresh=first, iterations=8)
-                for _, other in space.option_alternatives(best.hypothesis)
-            ]
-            others.sort(key=lambda item: item.cost)
-            improved = best
-            for other in others[:3]:
-                whole = self.fitted(other.hypothesis, "middle", fresh=False)
-                if whole.cost < improved.cost * 0.95:
-                    improved = whole
-                    if self.close(whole):
-                        break
-            if improved is best:
-                break
-            best = improved
-        return self.jumps(best)
-
-    def deepened(self, best: Fitted) -> Fitted:
-        """The same with its coefficients free, too, for every count of their uses."""
-        names = space.numbers(best.hypothesis)
-        if names == space.numbers(best.hypothesis, deep=False) or self.is_hopeless(best):
-            return best
-        others = [best.hypothesis]
-        for name, other in space.option_alternatives(best.hypothesis):
-            if type(other.options[name]) is int:
-                others.append(other)
-        found = [self.fitted(o, "short", fresh=False, iterations=12, deep=True) for o in others]
-        found.sort(key=lambda item: item.cost)
-        tried = [self.fitted(x.hypothesis, "middle", fresh=False, deep=True) for x in found[:2]]
-        return min([best, *tried], key=lambda item: item.cost)
-
-    def is_hopeless(self, fitted: Fitted) -> bool:
-        """Whether a fit leaves nearly all of the movement of the middle view."""
-        return self.relative(fitted) > HOPELESS
-
-    def close(self, fitted: Fitted) -> bool:
-        """Whether nothing is left to gain."""
-        return fitted.cost < NEAR and self.explains(fitted).explained
 
     def jumps(self, fitted: Fitted) -> Fitted:
         """The same, its weights tried one by one where no slope leads on."""
@@ -372,49 +407,75 @@ class Search:
         weights = [n for n in names if np.isfinite(fit.limits(n)[1])]
         if not weights or self.recording.steps < 2:
             return fitted
-        residual = problem.residual(fitted.hypothesis)
+        if not self.by_jumps(fitted, "middle"):
+            return fitted
+        found = fit.trimmed(problem, fitted, [n for n in names if n not in weights])
+        residual = problem.residual(found.hypothesis)
         if np.median(np.abs(residual)) > 0.02 * problem.movement():
             return fitted
-        slopes = fit.jacobian(problem, fitted, weights, residual)
-        if (slopes != 0).sum() > 0.02 * slopes.size:
-            return fitted
-        found = fit.scan(problem, fitted, names)
+        found = fit.scan(problem, found, names)
         return fit.fit(problem, found, names)
 
-    def by_equations(self, starts: list[Fitted]) -> Iterator[Fitted]:
-        """The first hypothesis that explains all with choices that no library has."""
-        most = self.spent + BUDGET
-        for _ in range(ROUNDS):
-            improved, explained = [], False
-            for start in starts:
-                if self.spent > most:
-                    return
-                better = self.better(start)
-                if self.close(better):
-                    explained = True
-                    yield better
-                elif better is not start:
-                    improved.append(better)
-            if explained:
-                return
-            # The next choice is added to what has gained most.
-            starts = sorted(improved, key=lambda item: item.cost)[:2]
+    def by_jumps(self, fitted: Fitted, size: str = "short") -> bool:
+        """Whether the weights of averages move an update by jumps alone, as those of Lion do."""
+        problem = self.problem(fitted.hypothesis, size)
+        names = space.numbers(fitted.hypothesis)
+        weights = [n for n in names if np.isfinite(fit.limits(n)[1])]
+        if not weights:
+            return False
+        residual = problem.residual(fitted.hypothesis)
+        slopes = fit.jacobian(problem, fitted, weights, residual)
+        return bool(np.abs(residual).max() > 0 and (slopes != 0).sum() <= 0.02 * slopes.size)
 
-    def better(self, best: Fitted) -> Fitted:
-        """The best hypothesis one choice or flag away, or the same."""
-        others = list(self.neighbours(best.hypothesis))
-        # A few steps say already which are worth all of them. Numbers begin anew: a fit of the
-        # wrong equation may have led them far away.
-        quick = [self.fitted(other, "short", fresh=True, iterations=8) for other in others]
-        quick.sort(key=lambda item: item.cost)
-        improved = best
-        for other in quick[:5]:
-            whole = self.fitted(other.hypothesis, "middle", fresh=False, iterations=12)
-            if whole.cost < improved.cost * 0.8:
-                improved = whole
-                if self.close(improved):
-                    break
-        return improved
+    def deepened(self, best: Fitted) -> Fitted:
+        """The same with its coefficients free, too, and any count of their uses."""
+        names = space.numbers(best.hypothesis)
+        if names == space.numbers(best.hypothesis, deep=False):
+            return best
+        problem = self.problem(best.hypothesis, "middle")
+        starts = [best.hypothesis, *polynomial.starts(problem.view, best.hypothesis)]
+        starts.sort(key=self.cost)
+        tried = [best]
+        for start in starts[:BEAM]:
+            for deep in (False, True):
+                tried.append(self.fitted(start, "middle", fresh=False, deep=deep))
+                if self.explains(tried[-1]).explained:
+                    return tried[-1]
+        return min(tried, key=lambda item: item.cost)
+
+    # -- equations that no library has -----------------------------------------------------------
+
+    def run_equations(self) -> list[Explanation]:
+        """What explains it with equations that no library has, near what :meth:`run` has tried."""
+        starts: dict[str, Fitted] = {}
+        for found in sorted(self.tried, key=self.relative):
+            if not self.is_hopeless(found):
+                usual = self.with_defaults(found.hypothesis, off=False)
+                starts.setdefault(found.hypothesis.optimizer, replace(found, hypothesis=usual))
+        ready = self.finished([*self.by_equations([*starts.values()]), *self.together_otherwise()])
+        if ready:
+            ready += self.finished(self.others([x.hypothesis for x in ready], strange=True))
+        return ranked(ready)
+
+    def by_equations(self, starts: list[Fitted]) -> list[Fitted]:
+        """What explains all with choices that no library has, fewest first."""
+        most = self.spent + BUDGET
+        seen: set[Kind] = set()
+        for _ in range(ROUNDS):
+            around = []
+            for start in starts[:BEAM]:
+                for other in self.neighbours(start.hypothesis):
+                    if Kind.of(other) not in seen:
+                        seen.add(Kind.of(other))
+                        around.append(other)
+            near = self.promising(self.screened(around, most))
+            found = [self.fitted(x.hypothesis, "middle", fresh=False) for x in near]
+            explained = [x for x in found if self.explains(x).explained]
+            if explained or self.spent >= most:
+                return explained
+            # The next choice is added to what has gained most.
+            starts = sorted(found, key=self.relative)[:2]
+        return []
 
     def neighbours(self, hypothesis: Hypothesis) -> Iterator[Hypothesis]:
         """Every hypothesis one choice or flag away."""
@@ -424,135 +485,29 @@ class Search:
         for _, other in space.option_alternatives(hypothesis):
             yield other
 
-    # -- what an explanation leaves open -------------------------------------------------------
 
-    def finished(self, fitted: Fitted) -> Explanation | None:
-        """An explanation with round values, intervals and ties; None where the whole recording
-        refutes it."""
-        hypothesis = self.simplified(fitted.hypothesis)
-        names = space.numbers(hypothesis)
-        free = self.recording.rates is None
-        search: Search = self
-        factor_names: list[str] = []
-        if free:
-            search, hypothesis = self.with_one_rate(hypothesis)
-            free = search.recording.rates is None
-            factor_names = [] if free else [fit.RATE]
-        hypothesis = search.rounded(hypothesis, names)
-        judged = search.explains(Fitted(hypothesis, 0.0), "whole")
-        if not judged.explained:
-            again = search.fitted(fitted.hypothesis, "middle", fresh=False)
-            hypothesis = again.hypothesis
-            judged = search.explains(again, "whole")
-            if not judged.explained:
-                return None
-        found = Explanation(
-            hypothesis, names, judged, judged.rates, rates_found=self.recording.rates is None
-        )
-        found.rest = fit.rms(search.problem(hypothesis, "middle").residual(hypothesis))
-        if space.is_elementwise(hypothesis):
-            found.checked = self.recording.numbers * self.recording.steps
-        else:
-            found.checked = search.problem(hypothesis, "whole").view.count
-        problem = search.problem(hypothesis, "middle")
-        allowed = fit.judge(problem, hypothesis).allowed
-        start = Fitted(hypothesis, 0.0)
-        for name in (*names, *factor_names):
-            found.intervals[name] = fit.interval(
-                problem, start, name, (*names, *factor_names), allowed
-            )
-        search.ties(found)
-        return found
+def shared(known: Hypothesis, other: Hypothesis) -> Hypothesis:
+    """An optimizer with the options of another that both have: a list as far as both go."""
+    options = dict(other.options)
+    for name, value in known.options.items():
+        mine = options.get(name)
+        if isinstance(value, list) and isinstance(mine, list):
+            options[name] = [*value[: len(mine)], *mine[len(value) :]]
+        elif name in options and not isinstance(value, list) and not isinstance(mine, list):
+            options[name] = value
+    if known.clip is not None:
+        other = other.but(clip_denominator=known.equations.clip_denominator)
+    return replace(other, options=options, clip=known.clip)
 
-    def with_one_rate(self, hypothesis: Hypothesis) -> tuple["Search", Hypothesis]:
-        """The search with one rate for all updates, where that explains the recording."""
-        rates = self.problem(hypothesis, "middle").predict(hypothesis).rates
-        middle = float(np.median(rates))
-        if middle <= 0.0 or not np.allclose(rates, middle, rtol=0.01):
-            return self, hypothesis
-        for rate in (*(float(f"{middle:.{digits}g}") for digits in range(1, 8)), middle):
-            found = Search(replace(self.recording, rates=np.full(self.recording.steps, rate)))
-            fitted = found.fitted(hypothesis, "middle", fresh=False, iterations=6)
-            if found.explains(fitted).explained:
-                return found, fitted.hypothesis
-        return self, hypothesis
 
-    def simplified(self, hypothesis: Hypothesis) -> Hypothesis:
-        """With every flag and choice set back to the library's that need not be set."""
-        standard = self.resolved(space.base(hypothesis.optimizer, hypothesis.side))
-        for name in standard.equations.differences(hypothesis.equations):
-            value = standard.equations.value(name)
-            hypothesis = self.kept(hypothesis, hypothesis.but(**{name: value}))
-        for name, value in standard.options.items():
-            if space.is_flag(value) and hypothesis.options[name] != value:
-                hypothesis = self.kept(hypothesis, hypothesis.having(name, value))
-        return hypothesis
+def ranked(ready: list[Explanation]) -> list[Explanation]:
+    """Explanations, the simplest first."""
+    tightest = min((item.rest for item in ready), default=0.0)
 
-    def kept(self, old: Hypothesis, new: Hypothesis) -> Hypothesis:
-        """The new one, fitted, if it explains the middle view; the old one otherwise."""
-        found = self.fitted(new, "middle", fresh=False, iterations=6)
-        return found.hypothesis if self.explains(found).explained else old
+    def rank(item: Explanation) -> tuple[int, int, float]:
+        # What bfloat16 would hide is no reason to believe in bfloat16.
+        loose = item.rest > LOOSE * max(tightest, SMALLEST)
+        said, options, score = item.complexity
+        return said + 5 * loose, options, score
 
-    def rounded(self, hypothesis: Hypothesis, names: list[str]) -> Hypothesis:
-        """With every number at a library's default or at few digits, where the data allow it."""
-        problem = self.problem(hypothesis, "middle")
-        allowed = fit.judge(problem, hypothesis).allowed
-        fixed: list[str] = []
-        for name in names:
-            for value in self.usual(hypothesis, name):
-                other = hypothesis.having(name, value)
-                rest = [n for n in names if n not in (*fixed, name)]
-                if not fit.judge(problem, other, allowed=allowed).explained:
-                    other = fit.fit(problem, Fitted(other, 0.0), rest, 5).hypothesis
-                if fit.judge(problem, other, allowed=allowed).explained:
-                    hypothesis = other
-                    fixed.append(name)
-                    break
-        for name in [n for n in names if n not in fixed]:
-            rest = [n for n in names if n not in fixed]
-            start = Fitted(hypothesis, 0.0)
-            low, high = fit.interval(problem, start, name, rest, allowed)
-            for value in fit.round_values(low, high):
-                other = hypothesis.having(name, value)
-                others = [n for n in rest if n != name]
-                if not fit.judge(problem, other, allowed=allowed).explained:
-                    other = fit.fit(problem, Fitted(other, 0.0), others, 5).hypothesis
-                if fit.judge(problem, other, allowed=allowed).explained:
-                    hypothesis = other
-                    fixed.append(name)
-                    break
-        return hypothesis
-
-    def usual(self, hypothesis: Hypothesis, name: str) -> list[float]:
-        """The libraries' defaults of a number, its own library's first."""
-        found = []
-        for side in sorted(space.SIDES, key=lambda side: side != hypothesis.side):
-            standard = self.resolved(space.base(hypothesis.optimizer, side))
-            try:
-                value = standard.value(name)
-            except KeyError:
-                continue
-            if value is not None:
-                found.append(float(value))
-        return list(dict.fromkeys(found))
-
-    def ties(self, found: Explanation) -> None:
-        """Note which other choices, flags and words explain the recording as well."""
-        hypothesis = found.hypothesis
-        absent = self.problem(hypothesis, "middle").view.absent
-        for name, other in space.choice_alternatives(hypothesis, absent):
-            if self.as_well(other):
-                found.tied.setdefault(name, []).append(other.equations.value(name))
-        for name, other in space.option_alternatives(hypothesis):
-            if self.as_well(other):
-                found.tied_options.setdefault(name, []).append(other.options[name])
-
-    def as_well(self, hypothesis: Hypothesis) -> bool:
-        """Whether a hypothesis explains the middle view, as it is or fitted."""
-        first = self.explains(Fitted(hypothesis, 0.0))
-        if first.explained:
-            return True
-        if first.score > 1e6 and self.recording.dtype == "float32":
-            return False
-        again = self.fitted(hypothesis, "middle", fresh=False, iterations=4)
-        return self.explains(again).explained
+    return sorted(ready, key=rank)

@@ -6,7 +6,7 @@ libraries', choices are those that the reference reads when it makes two updates
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from pitb import libraries
 from pitb.breadth.cases import SETS
 from pitb.breadth.defaults import burn_default
 from pitb.breadth.mutants import alternatives
+from pitb.reference import lbfgs
 from pitb.reference.descriptions import DESCRIPTIONS, describe
 from pitb.reference.equations import Equations
 from pitb.reference.optimizers import FUNCTIONS, GROUP_STEP, Scalars
@@ -64,6 +65,20 @@ class Hypothesis:
         """The same with choices of equation changed."""
         return replace(self, equations=self.equations.but(**choices))
 
+    def choosing(self, name: str, value: Any) -> "Hypothesis":
+        """The same with one choice changed, also one of L-BFGS's, ``lbfgs.displacement``."""
+        return replace(self, equations=self.equations.with_value(name, value))
+
+    @property
+    def joint(self) -> bool:
+        """Whether all tensors are updated as one vector."""
+        return self.optimizer not in FUNCTIONS
+
+    @property
+    def function(self) -> Any:
+        """What computes an update: two optimizers of one function are one."""
+        return FUNCTIONS.get(self.optimizer, lbfgs.step)
+
     @property
     def entry(self) -> Optimizer:
         """Its line of the list of optimizers."""
@@ -109,6 +124,13 @@ def bases() -> Iterator[Hypothesis]:
     for optimizer in FUNCTIONS:
         for side in SIDES:
             yield base(optimizer, side)
+
+
+def joint_bases() -> Iterator[Hypothesis]:
+    """L-BFGS as both libraries describe it, with one evaluation of the loss in an update: that can
+    be replayed from one gradient."""
+    for side in SIDES:
+        yield base("LBFGS", side).having("max_iter", 1)
 
 
 def is_number(value: Any) -> bool:
@@ -198,13 +220,21 @@ def choice_alternatives(
     for name in sorted(choices - {"float32", "lbfgs", "gradient_layout"}):
         if name == "step_counter" and not absent:
             continue
-        for value in alternatives(Equations, name):
+        of, _, inner = name.rpartition(".")
+        for value in alternatives(lbfgs.Choices if of else Equations, inner):
             if value != eq.value(name):
-                yield name, hypothesis.but(**{name: value})
+                yield name, hypothesis.choosing(name, value)
     if "float32" in choices:
         for kept in dict.fromkeys(describe(side, hypothesis.optimizer).float32 for side in SIDES):
             if kept != eq.float32:
                 yield "float32", hypothesis.but(float32=kept)
+
+
+def differences(a: Equations, b: Equations) -> list[str]:
+    """The choices in which two sets of them differ, each of L-BFGS's by itself."""
+    found = [name for name in a.differences(b) if name != "lbfgs"]
+    inner = [f"lbfgs.{name}" for name in lbfgs.Choices.__dataclass_fields__]
+    return found + [name for name in inner if a.value(name) != b.value(name)]
 
 
 class _Spy(Equations):
@@ -214,6 +244,19 @@ class _Spy(Equations):
         if name in Equations.__dataclass_fields__:
             _READ.add(name)
         return super().__getattribute__(name)
+
+
+class _SpyChoices(lbfgs.Choices):
+    """L-BFGS's choices that note which of them are read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in lbfgs.Choices.__dataclass_fields__:
+            _READ.add(f"lbfgs.{name}")
+        return super().__getattribute__(name)
+
+
+JOINT_OPTIONS = frozenset({"history_size", "tolerance_grad", "tolerance_change"})
+"""What L-BFGS reads where an update is one evaluation."""
 
 
 class _SpiedOptions(Options):
@@ -256,6 +299,8 @@ def _key(hypothesis: Hypothesis) -> tuple[str, tuple[tuple[str, Any], ...], Equa
 def _traits(
     optimizer: str, options: tuple[tuple[str, Any], ...], eq: Equations
 ) -> tuple[frozenset[str], frozenset[str], bool]:
+    if optimizer not in FUNCTIONS:
+        return _joint_choices(eq), JOINT_OPTIONS, False
     given = {name: list(v) if isinstance(v, tuple) else v for name, v in options}
     if optimizer == "Adafactor":
         given["eps"] = [1e-30 if given["eps"][0] is None else given["eps"][0], given["eps"][1]]
@@ -279,11 +324,33 @@ def _traits(
             given,
             eq,
         )
-        for i in range(3)
-        for j in range(4)
+        for i, j in PLACES
     ]
-    same = np.allclose(np.array(alone).reshape(p.shape), whole, rtol=1e-9, atol=1e-12)
+    beside = [whole[i, j] for i, j in PLACES]
+    same = np.allclose(np.array(alone).reshape(-1), beside, rtol=1e-9, atol=1e-12)
     return found, read, bool(same)
+
+
+def _joint_choices(eq: Equations) -> frozenset[str]:
+    """The choices that L-BFGS reads in four updates of one evaluation each, but those of what only
+    a later evaluation would show."""
+    fields = lbfgs.Choices.__dataclass_fields__
+    choices = _SpyChoices(**{name: getattr(eq.lbfgs, name) for name in fields})
+    state: dict[str, Any] = {}
+    x, *gradients = np.random.default_rng(0).normal(size=(5, 6))
+    _READ.clear()
+    for gradient in gradients:
+        evaluate = partial(_given, gradient)
+        x = lbfgs.step(x, evaluate, state, lr=0.1, max_iter=1, history_size=2, choices=choices)
+    return frozenset(_READ - {"lbfgs.last_evaluation", "lbfgs.prev_loss"})
+
+
+def _given(gradient: Any, x: Any) -> tuple[float, Any]:
+    return 0.0, gradient
+
+
+PLACES = ((0, 0), (1, 2), (2, 3))
+"""Numbers that are updated alone, to see whether others matter to them."""
 
 
 def _two(optimizer: str, p: Any, gradients: list[Any], options: Options, eq: Equations) -> Any:

@@ -15,7 +15,6 @@ from pitb.diagnose.recording import load
 from pitb.errors import PitbError
 from pitb.files import read_json, write_text
 from pitb.labels import LANGUAGES
-from pitb.reference.optimizers import FUNCTIONS
 from pitb.tables import line
 from pitb.trace import read
 
@@ -94,7 +93,7 @@ def _outcome(item: Item) -> tuple[str, str, str, float]:
         truths = recover.of_configuration(read(item.path).configuration, item.side)
     else:
         truths = recover.of_plan(item.entry, item.side)
-    if any(truth.hypothesis.optimizer not in FUNCTIONS for truth in truths):
+    if not recover.evaluates_once(truths):
         reason = "it evaluates the loss several times in an update, and one gradient is recorded"
         return LACKING, "", reason, 0.0
     diagnosis = diagnose(recording)

@@ -7,7 +7,7 @@ import numpy as np
 
 from pitb.diagnose import space
 from pitb.diagnose.clips import Clip
-from pitb.diagnose.search import Explanation
+from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.space import Hypothesis
 
 PLACES = {
@@ -171,7 +171,7 @@ def undecided(item: Explanation, steps: int) -> Iterator[str]:
         yield f"{listed(anything)} could be anything in {span}"
     for name, values in item.tied_options.items():
         mine = hypothesis.options[name]
-        words = [number(v) if v is not None else "none" for v in (mine, *values)]
+        words = _choices([mine, *values])
         yield f"{label(hypothesis, name)} could be {' or '.join(words)}"
     if item.tied:
         each = [
@@ -179,6 +179,19 @@ def undecided(item: Explanation, steps: int) -> Iterator[str]:
             for name, values in item.tied.items()
         ]
         yield f"these choices of equation make no difference here: {', '.join(each)}"
+
+
+def _choices(values: list[Any]) -> list[str]:
+    """Values in words; whole numbers that follow each other as a span."""
+    if len(values) < 4 or not all(type(value) is int for value in values):
+        return [number(v) if v is not None else "none" for v in values]
+    spans: list[list[int]] = []
+    for value in sorted(values):
+        if spans and spans[-1][1] == value - 1:
+            spans[-1][1] = value
+        else:
+            spans.append([value, value])
+    return [f"{a}" if a == b else f"from {a} to {b}" for a, b in spans]
 
 
 def clip_found(clip: Clip) -> str:
