@@ -38,7 +38,7 @@ digits: setup ## The worked example of docs/recording.md: two recorded trainings
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete digits || { $(HINT); exit 1; }
 	@cat results/digits/summary.md
 
-diagnose: slice ## Find the configurations of all runs again from their numbers; an hour or two
+diagnose: slice ## Find the configurations of runs again from their numbers; some 20 minutes
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete diagnose || { $(HINT); exit 1; }
 	@cat results/diagnose/summary.txt
 

@@ -100,7 +100,7 @@ TARGETS_ZH = {
     "port": "把 PyTorch 清单里的每个配置移植到 burn，编译，两侧训练",
     "slice": "其中的一部分：全部优化器和选项，较少的问题",
     "digits": "docs/recording.md 里的完整例子：两次记录下来的训练，加以比较",
-    "diagnose": "仅凭数值找回所有运行的配置；要一两个小时",
+    "diagnose": "仅凭数值找回各次运行的配置；大约 20 分钟",
     "test": "测试一切：先是 cargo 的测试，再用 pytest 测包和整条流水线",
     "check": "格式、代码检查和类型",
     "format": "整理全部格式",

@@ -10,6 +10,9 @@ from pitb.diagnose import space
 from pitb.diagnose.fit import Judged
 from pitb.diagnose.space import Hypothesis
 
+FROZEN = 3
+"""What a weight of 1 counts as, in choices that have to be said."""
+
 
 @dataclass
 class Explanation:
@@ -72,6 +75,12 @@ class Explanation:
         )
         said = 3 * len(self.deviations) + len(self.changes) + 2 * digits
         said += 2 * (self.hypothesis.clip is not None)
+        # An average that never moves is nobody's choice.
+        said += FROZEN * any(
+            name.partition("[")[0] in space.WEIGHTS
+            and float(self.hypothesis.value(name) or 0.0) > 1 - 1e-6
+            for name in self.names
+        )
         return said, len(self.hypothesis.options), self.judged.score
 
 

@@ -16,6 +16,8 @@ from pitb.reference.descriptions import describe
 from pitb.reference.training import Group, Run
 from pitb.registry import IMPLEMENTATION, by_pytorch_name, optimizers
 
+MOOT = 1e-6
+"""A root mean square of the difference, in units in the last place, that is none."""
 NEAR = 1e-6
 """Relative slack at the ends of an interval: a hyper-parameter in float32 is that far off."""
 
@@ -128,7 +130,10 @@ def failure(diagnosis: Diagnosis, truths: list[Truth]) -> str | None:
             mine = set(truth.tensors) or set(group.tensors) - named
             if not mine & set(group.tensors):
                 continue
-            reasons = [_missed(item, truth.hypothesis) for item in group.explanations]
+            recording = diagnosis.recording.only(group.tensors)
+            if truth.rate is not None:
+                recording.rates = np.full(recording.steps, truth.rate)
+            reasons = [_missed(item, truth.hypothesis, recording) for item in group.explanations]
             if all(reason is not None for reason in reasons):
                 return reasons[_nearest(group.explanations, truth.hypothesis)]
     return None
@@ -140,7 +145,7 @@ def _nearest(explanations: list[Explanation], truth: Hypothesis) -> int:
     return kinds.index(wanted) if wanted in kinds else 0
 
 
-def _missed(item: Explanation, truth: Hypothesis) -> str | None:
+def _missed(item: Explanation, truth: Hypothesis, recording: Recording) -> str | None:
     found = item.hypothesis
     if found.function is not truth.function:
         return f"{found.optimizer} instead of {truth.optimizer}"
@@ -159,9 +164,19 @@ def _missed(item: Explanation, truth: Hypothesis) -> str | None:
             pairs = [(name, value, mine)]
         for full, wanted, got in pairs:
             reason = _missed_value(item, full, wanted, got)
-            if reason:
+            if reason and not _is_moot(truth, full, got, recording):
                 return reason
     return None
+
+
+def _is_moot(truth: Hypothesis, name: str, got: Any, recording: Recording) -> bool:
+    """Whether the value that was found makes no difference in the truth itself: a decay that an
+    equation leaves out can have any."""
+    if not isinstance(got, float):
+        return False
+    problem = fit.Problem(view(recording, space.is_elementwise(truth)))
+    off = problem.residual(truth.having(name, got)) - problem.residual(truth)
+    return fit.rms(off) < MOOT
 
 
 def _missed_value(item: Explanation, name: str, wanted: Any, got: Any) -> str | None:

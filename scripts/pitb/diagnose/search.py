@@ -452,6 +452,9 @@ class Search:
             if not self.is_hopeless(found):
                 usual = self.with_defaults(found.hypothesis, off=False)
                 starts.setdefault(found.hypothesis.optimizer, replace(found, hypothesis=usual))
+        for base in map(self.resolved, filter(self.suits, space.bases())):
+            if base.optimizer not in starts:
+                starts[base.optimizer] = Fitted(base, self.cost(base))
         ready = self.finished([*self.by_equations([*starts.values()]), *self.together_otherwise()])
         if ready:
             ready += self.finished(self.others([x.hypothesis for x in ready], strange=True))
@@ -463,7 +466,7 @@ class Search:
         seen: set[Kind] = set()
         for _ in range(ROUNDS):
             around = []
-            for start in starts[:BEAM]:
+            for start in starts:
                 for other in self.neighbours(start.hypothesis):
                     if Kind.of(other) not in seen:
                         seen.add(Kind.of(other))
