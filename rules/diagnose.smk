@@ -24,7 +24,7 @@ rule diagnose_runs:
         "results/logs/diagnose_runs.log",
     benchmark:
         "results/benchmarks/diagnose_runs.tsv"
-    threads: workflow.cores
+    threads: 64  # as many as the call has
     params:
         sample=SAMPLE,
     message:

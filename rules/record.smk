@@ -117,7 +117,8 @@ rule compare_digits:
 rule diagnose_digits:
     input:
         script=lazily("diagnose_digits.py"),
-        commands=lambda wildcards: script("pitb/cli/diagnose.py") + script("pitb/cli/port.py"),
+        commands=lambda wildcards: script("pitb/cli/diagnose.py")
+        + script("pitb/cli/port.py"),
         training=DIGITS,
         pytorch="results/digits/traces/pytorch",
         naive="results/digits/traces/burn-naive",
