@@ -1107,3 +1107,38 @@ def test_what_the_judge_writes_adds_up_and_has_no_complaint(control, judged_fold
 
 def test_the_pair_of_the_libraries_is_one_of_the_three():
     assert laws.ACROSS == PAIRS[-1] == "--".join(SIDES)
+
+
+def with_states(states, gradients=("w",)):
+    """A trace of one update of one parameter; ``states`` maps (name, tensor) to values."""
+    recorder = trace.Recorder()
+    recorder.add(0, "param", [1.0, 2.0], "float64", "w")
+    for tensor in gradients:
+        recorder.add(1, "grad", [0.5, 0.5], "float64", tensor)
+    recorder.add(1, "param", [0.9, 1.9], "float64", "w")
+    for (name, tensor), values in states.items():
+        recorder.add(1, f"state.{name}", values, "float64", tensor)
+    return recorder.trace({"schema": trace.SCHEMA_VERSION, "run": "x/y"})
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "kept", "gradients", "said"),
+    [
+        ("SGD", {("momentum_buffer", "w"): [1.0, 2.0]}, ("w",), "no state.momentum_buffer of w"),
+        ("RMSprop", {("step", "w"): [1.0]}, ("w",), ""),  # declared to be one side's alone
+        ("RMSprop", {("square_avg", "w"): [1.0]}, ("w",), "has no state.square_avg of w"),
+        ("SGD", {("momentum_buffer", "w"): [1.0]}, (), ""),  # burn is not called without a gradient
+        ("LBFGS", {("n_iter", ""): 3.0}, ("w",), "has no state.n_iter"),
+        ("LBFGS", {("old_dirs", "w"): [1.0, 2.0]}, ("w",), ""),  # its length says so
+        ("LBFGS", {("d", ""): [1.0]}, ("w",), ""),  # burn's, which lacks a gradient
+    ],
+)  # fmt: skip
+def test_a_state_that_one_side_alone_keeps(optimizer, kept, gradients, said):
+    more, less = with_states(kept, gradients), with_states({}, gradients)
+    for pair in ((more, less), (less, more)):
+        found = judged(*pair, optimizer=optimizer, steps=1)
+        assert found.verdict == (ERROR if said else OK)
+        assert said in found.reason
+    without = judge(case(optimizer=optimizer, steps=1), "pytorch--reference", more, less, LIMIT, {},
+                    states=False)  # fmt: skip
+    assert without.verdict == OK

@@ -99,6 +99,10 @@ class Difference:
         return self.max_abs / self.scale if self.scale > 0 else np.inf
 
 
+_NEWEST = ("old_dirs", "old_stps")
+"""The newest pair of L-BFGS's history; whether there is one its length says, which is compared."""
+
+
 class Pair:
     """Two traces side by side."""
 
@@ -173,9 +177,19 @@ class Pair:
                     continue
                 if key[2] and not self._updated(key[0], key[2]):
                     continue  # burn's is seen where the optimizer is called for it
+                if name in _NEWEST or self._unfit(key):
+                    continue
                 if key not in other or other[key].count != entry.count:
                     return f"{run.run} has no {entry.where}"
         return None
+
+    def _unfit(self, key: trace.Key) -> bool:
+        """Whether either side's is one vector that does not fit the parameters, as burn's of L-BFGS
+        where it leaves a gradient out of it.
+        """
+        flat = (key[0], key[1], "")
+        both = (entries.get(flat) for entries in (self.entries_a, self.entries_b))
+        return any(entry is not None and entry.shape for entry in both)
 
     def _updated(self, step: int, tensor: str) -> bool:
         """Whether a tensor has a gradient at ``step`` on both sides."""
