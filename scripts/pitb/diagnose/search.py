@@ -436,6 +436,10 @@ class Search:
         starts = [best.hypothesis, *polynomial.starts(problem.view, best.hypothesis)]
         starts.sort(key=self.cost)
         tried = [best]
+        for start in starts[: 2 * BEAM]:
+            # As it is, before a fit follows what bfloat16 has left.
+            if self.explains(Fitted(start, 0.0)).explained:
+                return Fitted(start, self.cost(start, "middle"))
         for start in starts[:BEAM]:
             for deep in (False, True):
                 tried.append(self.fitted(start, "middle", fresh=False, deep=deep))
