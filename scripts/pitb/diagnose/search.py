@@ -249,7 +249,9 @@ class Search:
                 followed = sorted(found, key=self.relative)[:BEAM]
             flipped = []
             for start in followed:
-                usual = self.with_defaults(start.hypothesis) if number == 0 else start.hypothesis
+                usual = start.hypothesis
+                if number == 0:  # what is off by default stays as it was found
+                    usual = self.with_defaults(usual, off=False)
                 for _, other in space.option_alternatives(usual):
                     if Kind.of(other) not in seen:
                         seen.add(Kind.of(other))
