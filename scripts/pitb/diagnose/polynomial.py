@@ -56,6 +56,8 @@ def starts(view: View, hypothesis: Hypothesis) -> list[Hypothesis]:
         if isinstance(likely.options[name], (str, type(None))):
             words.append(other)
     fits: list[tuple[float, int, Hypothesis]] = []
+    # What bfloat16 blurs is likely to have been a round number.
+    round_ones = [_rounded(likely, digits) for digits in (1, 2, 3)]
     for item in words:
         found = spectrum(view, item)
         if found is None:
@@ -66,7 +68,19 @@ def starts(view: View, hypothesis: Hypothesis) -> list[Hypothesis]:
             cost, values = fitted(found.before, found.after, count)
             changed = item.having(COUNT, count).having(COEFFICIENTS, [float(x) for x in values])
             fits.append((cost, count, changed))
+    for item in round_ones:
+        found = spectrum(view, item)
+        if found is not None:
+            eps, cost = _floors(found, item)[0]
+            fits += [(cost, 0, item), (cost, 0, item.having("eps", float(f"{eps:.2g}")))]
     return [item for _, _, item in sorted(fits, key=lambda x: (x[0], x[1]))]
+
+
+def _rounded(hypothesis: Hypothesis, digits: int) -> Hypothesis:
+    for name in ("momentum", "weight_decay"):
+        value = float(hypothesis.value(name))
+        hypothesis = hypothesis.having(name, round(value, digits))
+    return hypothesis
 
 
 def _floors(found: Spectrum, hypothesis: Hypothesis) -> list[tuple[float, float]]:

@@ -249,7 +249,9 @@ class Search:
                 followed = sorted(found, key=self.relative)[:BEAM]
             flipped = []
             for start in followed:
-                usual = self.with_defaults(start.hypothesis) if number == 0 else start.hypothesis
+                usual = start.hypothesis
+                if number == 0:  # what is off by default stays as it was found
+                    usual = self.with_defaults(usual, off=False)
                 for _, other in space.option_alternatives(usual):
                     if Kind.of(other) not in seen:
                         seen.add(Kind.of(other))
@@ -436,6 +438,10 @@ class Search:
         starts = [best.hypothesis, *polynomial.starts(problem.view, best.hypothesis)]
         starts.sort(key=self.cost)
         tried = [best]
+        for start in starts[: 2 * BEAM]:
+            # As it is, before a fit follows what bfloat16 has left.
+            if self.explains(Fitted(start, 0.0)).explained:
+                return Fitted(start, self.cost(start, "middle"))
         for start in starts[:BEAM]:
             for deep in (False, True):
                 tried.append(self.fitted(start, "middle", fresh=False, deep=deep))
