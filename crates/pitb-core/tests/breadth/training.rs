@@ -71,16 +71,21 @@ fn lbfgs_ends_early_where_a_parameter_has_no_gradient() {
 }
 
 #[test]
-fn the_state_of_lbfgs_is_recorded_under_burns_names() {
+fn the_state_of_lbfgs_is_recorded_under_pytorch_names() {
     let trace = trace(
         "quadratic",
         json!({"optimizer": "LBFGS", "options": {"max_iter": 2, "max_eval": 9}}),
     );
     let grad = values(&trace, 1, "grad", "x");
-    assert_eq!(values(&trace, 1, "state.d", "").len(), grad.len());
-    assert_eq!(values(&trace, 1, "state.g_iter", ""), [2.0]);
+    for state in ["d", "prev_flat_grad", "old_dirs", "old_stps"] {
+        let found = values(&trace, 1, &format!("state.{state}"), "x");
+        assert_eq!(found.len(), grad.len(), "{state}");
+    }
+    assert_eq!(values(&trace, 1, "state.n_iter", ""), [2.0]);
     assert_eq!(values(&trace, 1, "state.t", ""), [0.01]);
-    assert!(trace.find(1, "state.history_s.0", "").is_some());
+    assert_eq!(values(&trace, 1, "state.old_dirs.len", ""), [1.0]);
+    // burn also evaluates where its last iteration has led.
+    assert_eq!(values(&trace, 1, "state.evaluations", ""), [3.0]);
 }
 
 #[test]
