@@ -4,15 +4,19 @@ Fails unless the diagnosis of the naive port says what to change, that of the fi
 needs to change, and the port writes out all that was to be changed.
 """
 
-import argparse
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from pitb import arguments as command_line
 from pitb.errors import PitbError, run_main
 from pitb.files import write_text
+
+EXAMPLES = """  python scripts/diagnose_digits.py results/digits/traces/pytorch \\
+      results/digits/traces/burn-naive results/digits/traces/burn-fixed \\
+      --script examples/digits/digits.py --out results/digits/diagnosis.md"""
 
 NOTHING = "nothing needs to change"
 
@@ -54,7 +58,7 @@ def changed(naive: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser(__doc__, EXAMPLES)
     parser.add_argument("pytorch", type=Path)
     parser.add_argument("naive", type=Path)
     parser.add_argument("fixed", type=Path)
