@@ -248,27 +248,15 @@ def diagnosis(folder: Path, repeats: int, wide: bool) -> dict[str, Any]:
     if wide:
         path = folder / "wide.parquet"
         timed(sys.executable, ROOT / "bench/wide_trace.py", path)
-    command = [sys.executable, "-m", "pitb", "diagnose", path, "--json"]
-    seconds, peaks = [], []
+    command = (sys.executable, "-m", "pitb", "diagnose", path)  # which fails if nothing explains it
+    found = []
     for number in range(1, repeats + 1):
-        start = time.perf_counter()
-        child = subprocess.Popen(
-            list(map(str, command)), cwd=ROOT / "scripts", stdout=subprocess.PIPE, text=True
-        )
-        assert child.stdout is not None
-        text = child.stdout.read()
-        # Of this child alone; resource.RUSAGE_CHILDREN keeps the largest of all.
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        seconds.append(time.perf_counter() - start)
-        peaks.append(usage.ru_maxrss / (1 << 20 if sys.platform != "darwin" else 1 << 30))
-        if not json.loads(text)["explained"]:
-            raise SystemExit(f"error: {path} was not explained")
-        console.print(f"  {number} of {repeats}: {seconds[-1]:.1f} s, {peaks[-1]:.2f} GB")
+        found.append(peak_memory(command))
+        console.print(f"  {number} of {repeats}: {found[-1][0]:.1f} s, {found[-1][1] / 1e9:.2f} GB")
     return {
-        "s": round(statistics.median(seconds), 2),
-        "s_max": round(max(seconds), 2),
-        "peak_gb": round(max(peaks), 2),
+        "s": round(statistics.median(seconds for seconds, _ in found), 2),
+        "s_max": round(max(seconds for seconds, _ in found), 2),
+        "peak_gb": round(max(most for _, most in found) / 1e9, 2),
         "repeats": repeats,
     }
 

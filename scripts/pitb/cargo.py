@@ -1,6 +1,7 @@
-"""What cargo and rustc say, from their JSON messages."""
+"""Calls of cargo, and what it and rustc say."""
 
 import json
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,6 +55,38 @@ def build(root: Path, target_dir: Path, binary: str, features: Sequence[str] = (
         diagnostics=[m["message"] for m in ours if m["reason"] == "compiler-message"],
         finished=any(m["reason"] == "compiler-artifact" for m in ours),
     )
+
+
+def build_generated(folder: Path, target: Path, what: str) -> str:
+    """Build the package that was written into ``folder``, by the project's own burn.
+
+    Args:
+        folder: Its manifest, which has the dependencies of the project's workspace.
+        target: Where that burn is built.
+        what: What it is, for the sentence on one that does not compile.
+
+    Returns:
+        What cargo and rustc say.
+
+    Raises:
+        PitbError: It does not compile, or cargo is not there.
+    """
+    command = ["cargo", "build", "--release", "--offline"]
+    command += ["--manifest-path", str(folder / "Cargo.toml"), "--target-dir", str(target)]
+    try:
+        ended = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    except FileNotFoundError:
+        raise PitbError("cargo is not installed or not on the PATH") from None
+    compiled = re.findall(r"^ +Compiling ([\w-]+) v", ended.stderr, re.MULTILINE)
+    print(f"compiled: {', '.join(dict.fromkeys(compiled)) or 'nothing'}", flush=True)
+    if ended.returncode:
+        errors = re.findall(r"^error.*(?:\n.*){0,6}", ended.stderr, re.MULTILINE)
+        said = " ".join((errors or [ended.stderr])[0].split())
+        raise PitbError(f"{what} does not compile: {said}")
+    again = [name for name in compiled if name.startswith("burn")]
+    if again:
+        print(f"note: burn was built again ({', '.join(again)}); the features differ")
+    return ended.stderr
 
 
 def noassign(built: Build) -> dict[str, Any]:

@@ -232,6 +232,29 @@ def published_optimizers() -> tuple[Optimizer, ...]:
     return tuple(optimizer for optimizer in optimizers() if optimizer.published)
 
 
+def by_burn_name(name: str) -> Optimizer:
+    """The optimizer that burn calls ``name``.
+
+    Raises:
+        PitbError: There is none; names the nearest.
+    """
+    for optimizer in optimizers():
+        if optimizer.burn == name:
+            return optimizer
+    near = nearest(name, [optimizer.burn for optimizer in optimizers()])
+    raise PitbError(f"burn has no optimizer {name!r}; nearest: {near!r}")
+
+
+def set_option(options: Options, name: str, value: Any) -> None:
+    """Set one of PyTorch's options in place, ``betas[0]`` in a list of its own."""
+    base, _, index = name.partition("[")
+    if index:
+        options[base] = list(options[base])
+        options[base][int(index[:-1])] = value
+    else:
+        options[base] = value
+
+
 def by_pytorch_name(name: str) -> Optimizer:
     """The optimizer that Python calls ``name``.
 

@@ -190,7 +190,7 @@ fn add_given(configuration: &mut Value, spec: &Spec, plan: &Plan) {
 }
 
 /// Runs `work`; a panic becomes an error with its message and prints nothing.
-pub(crate) fn quietly<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn quietly<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));

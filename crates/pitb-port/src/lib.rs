@@ -3,9 +3,7 @@
 //! The program around it is generated: it names the generated modules, and hands their functions
 //! to [`Training`]. What is judged is therefore the generated code itself.
 
-use std::any::Any;
 use std::collections::BTreeMap;
-use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,6 +14,7 @@ use pitb_core::a1;
 use pitb_core::layout;
 use pitb_core::models::{Objective, Problem, Work, with_problem};
 use pitb_core::problem::{Definition, Dtype};
+use pitb_core::run::quietly;
 use pitb_core::trace::{SCHEMA_VERSION, Trace};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -184,12 +183,11 @@ fn train(
         spec,
         trace: &mut trace,
     };
-    let hook = panic::take_hook();
-    panic::set_hook(Box::new(|_| {}));
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
-        with_problem(definition, spec.dtype, &a1::device(), 1, work)
-    }));
-    panic::set_hook(hook);
+    // A panic is the outer error.
+    let outcome = quietly(|| {
+        let trained = with_problem(definition, spec.dtype, &a1::device(), 1, work);
+        Ok(trained)
+    });
     let mut metadata = Map::new();
     metadata.insert("schema".to_string(), json!(SCHEMA_VERSION));
     metadata.insert("run".to_string(), json!(spec.id));
@@ -197,19 +195,9 @@ fn train(
     metadata.insert("dtype".to_string(), json!(spec.dtype.name()));
     match outcome {
         Ok(done) => done?.with_context(|| format!("run {}", spec.id))?,
-        Err(payload) => {
-            let message = message(payload.as_ref());
-            metadata.insert("error".to_string(), Value::String(message));
+        Err(panic) => {
+            metadata.insert("error".to_string(), Value::String(panic.to_string()));
         }
     }
     trace.write(&traces.join(format!("{}.parquet", spec.id)), metadata)
-}
-
-fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    let words = text
-        .unwrap_or("a panic without a message")
-        .split_whitespace();
-    words.collect::<Vec<_>>().join(" ")
 }

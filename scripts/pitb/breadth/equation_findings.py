@@ -32,7 +32,7 @@ from pitb.compare import MISMATCH, OK
 from pitb.errors import PitbError
 from pitb.problems import problem
 from pitb.reference import equations, lbfgs
-from pitb.reference.descriptions import INTERNAL, OURS, describe
+from pitb.reference.descriptions import FLAGS, INTERNAL, OURS, describe
 from pitb.reference.equations import Equations
 from pitb.reference.training import Run, train
 from pitb.registry import by_pytorch_name, optimizers
@@ -155,13 +155,6 @@ RECIPES: Mapping[str, Recipe] = {
     ),
 }
 """By choice. Of what is not here no way to align it is known."""
-
-FLAGS: Mapping[str, str] = {
-    "decay_where": "cautious_weight_decay",
-    "relative_step": "relative_step",
-    "parameter_scale": "scale_parameter",
-}
-"""Choices that differ in the descriptions because one side alone has an option for them."""
 
 
 def equation_findings(evidence: Evidence) -> Iterator[Finding]:

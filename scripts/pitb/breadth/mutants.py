@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pitb import libraries
 from pitb.breadth import runs
 from pitb.breadth.cases import Case
 from pitb.breadth.judge import SIDES, Judge, Outcome, judge
@@ -230,7 +231,13 @@ class Hunt:
             yield self._try(mutant, side, members, changed)
 
     def _default(self, optimizer: str, option: str) -> Any:
-        return self.judge.plan["defaults"][optimizer].get(option, _BURN_DEFAULTS.get(option))
+        defaults = self.judge.plan["defaults"][optimizer]
+        if option in defaults:
+            return defaults[option]
+        found: Any = libraries.burn_fields(by_pytorch_name(optimizer).burn_config)
+        for name in option.split("."):
+            found = found[name]
+        return found
 
     def _try(self, mutant: Mutant, side: str, entries: list[dict[str, Any]], changed: Any) -> Kill:
         found: list[tuple[Case, float]] = []
@@ -261,12 +268,6 @@ class Hunt:
 _SWITCHES = (*IMPLEMENTATION, "decoupled_weight_decay")
 """Options whose neglect is no mutant: they choose an implementation, or are a choice of equation
 (decay), or are set only to what burn does."""
-_BURN_DEFAULTS = {
-    "cautious_weight_decay": False,
-    "momentum.dampening": 0.0,
-    "relative_step": True,
-    "scale_parameter": True,
-}
 
 
 def _everywhere(run: Run, mutant: Mutant) -> Run:

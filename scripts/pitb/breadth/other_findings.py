@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pitb.breadth import sources
-from pitb.breadth.equation_findings import FLAGS, meaning
+from pitb.breadth.equation_findings import meaning
 from pitb.breadth.finding import (
     EQUATION,
     ONE_SIDED,
@@ -24,6 +24,7 @@ from pitb.breadth.finding import (
 )
 from pitb.breadth.phases import IMPOSSIBLE
 from pitb.errors import PitbError
+from pitb.reference.descriptions import FLAGS
 from pitb.registry import by_pytorch_name
 from pitb.schedulers import Row as ScheduleRow
 from pitb.schedulers import reference_rates
@@ -181,7 +182,7 @@ def _one_sided(
                 config = "MomentumConfig"
             theirs.append(sources.locate(sources.config_field(config, path[-1]), option))
     said = "; ".join(words) if lacking == "pytorch" else f"burn cannot do {option}={can}"
-    flags = [choice for choice, flag in FLAGS.items() if flag == option]
+    flags = [choice for choice, (_, flag, _) in FLAGS.items() if flag == option]
     about = " ".join(meaning(choice) for choice in flags)
     return Finding(
         id=slug("one-sided", "pytorch" if lacking == "burn" else "burn", option.replace("_", "-")),

@@ -14,7 +14,7 @@ from pitb.breadth.defaults import Burn, burn_default
 from pitb.breadth.phases import IMPOSSIBLE, Plan
 from pitb.errors import PitbError
 from pitb.problems import problem
-from pitb.registry import by_pytorch_name
+from pitb.registry import by_pytorch_name, set_option
 
 
 def plan(cases: Iterable[Case], burn: Burn) -> Plan:
@@ -63,20 +63,11 @@ def _options(case: Case, side: str, burn: Burn) -> dict[str, Any]:
     if side == "burn":
         for item in entry.hyperparameters:
             if item.pytorch in case.left:
-                _set(options, item.pytorch, burn_default(burn, entry, item))
+                set_option(options, item.pytorch, burn_default(burn, entry, item))
         for name in case.left:
             if name in entry.neutral:
                 options[name] = entry.neutral[name]
     return options
-
-
-def _set(options: dict[str, Any], name: str, value: Any) -> None:
-    base, _, index = name.partition("[")
-    if index:
-        options[base] = list(options[base])
-        options[base][int(index[:-1])] = value
-    else:
-        options[base] = value
 
 
 def _resolved(group: dict[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from pitb.breadth.equation_findings import aligned_runs
 from pitb.breadth.finding import EQUATION, SCHEDULE, Evidence, Finding
 from pitb.breadth.laws import law
 from pitb.breadth.programs import Array, Setup
+from pitb.cargo import build_generated
 from pitb.errors import PitbError
 from pitb.files import read_json, write_json, write_text
 from pitb.problems import Problem, is_linear, problem
@@ -506,22 +507,7 @@ def build(folder: Path, root: Path, target: Path, ids: Sequence[str]) -> None:
     """
     write_text(folder / "Cargo.toml", manifest(folder, root, ids))
     write_text(folder / "Cargo.lock", (root / "Cargo.lock").read_text(encoding="utf-8"))
-    command = ["cargo", "build", "--release", "--offline"]
-    command += ["--manifest-path", str(folder / "Cargo.toml"), "--target-dir", str(target)]
-    try:
-        ended = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
-    except FileNotFoundError:
-        raise PitbError("cargo is not installed or not on the PATH") from None
-    compiled = re.findall(r"^ +Compiling ([\w-]+) v", ended.stderr, re.MULTILINE)
-    print(f"compiled: {', '.join(dict.fromkeys(compiled)) or 'nothing'}")
-    if ended.returncode:
-        errors = re.findall(r"^error.*(?:\n.*){0,6}", ended.stderr, re.MULTILINE)
-        raise PitbError(
-            f"a reproduction does not compile: {' '.join(' '.join(errors[:1]).split())}"
-        )
-    built_again = [name for name in compiled if name.startswith("burn")]
-    if built_again:
-        print(f"note: burn was built again ({', '.join(built_again)}); the features differ")
+    build_generated(folder, target, "a reproduction")
 
 
 def run(command: Sequence[str]) -> Ran:

@@ -11,6 +11,7 @@ from pitb.problems import problem
 from pitb.reference.descriptions import describe
 from pitb.reference.equations import Equations
 from pitb.reference.training import Group, Run
+from pitb.registry import set_option
 
 
 def case_of(entry: dict[str, Any]) -> Case:
@@ -42,13 +43,8 @@ def option_of(entry: dict[str, Any], side: str, name: str) -> Any:
 
 def with_option(run: Run, name: str, value: Any) -> Run:
     """A run with one hyper-parameter of its first group changed."""
-    base, _, index = name.partition("[")
     options = dict(run.groups[0].options)
-    if index:
-        options[base] = list(options[base])
-        options[base][int(index[:-1])] = value
-    else:
-        options[base] = value
+    set_option(options, name, value)
     return replace(run, groups=(replace(run.groups[0], options=options), *run.groups[1:]))
 
 

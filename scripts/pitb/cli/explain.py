@@ -15,6 +15,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pitb.arguments import count
+
 HELP = "say which difference between two trainings costs what"
 EXAMPLES = """  pitb explain pytorch/rmsprop burn/rmsprop
   pitb explain 'pytorch:AdamW lr=0.01' 'burn:AdamW lr=0.01'
@@ -29,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help="what things are aligned to")
     parser.add_argument("b", metavar="B", help="what differs from it")
     parser.add_argument("--problem", help="what both train (default: what they say, or a1)")
-    parser.add_argument("--steps", type=_count, help="updates (default: what they say, or 10)")
+    parser.add_argument("--steps", type=count, help="updates (default: what they say, or 10)")
     parser.add_argument("--dtype", help="float32 or float64 (default: what they say, or float32)")
     parser.add_argument(
         "--config",
@@ -47,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--orders",
-        type=_count,
+        type=count,
         metavar="N",
         help="pairs of orders that are drawn where more than 8 items differ (default: 24); the "
         "standard error falls with its root, the time grows with it",
@@ -58,13 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--language", choices=("en", "zh"), default="en", help="of the text (default: en)"
     )
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of 1 or more")
-    return value
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pitb.arguments import count
 from pitb.errors import PitbError
 
 HELP = "write PyTorch's optimizer calls as burn code, and burn's configurations as PyTorch calls"
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the parameters, which is what a None epsilon depends on (default: float32)",
     )
     parser.add_argument(
-        "--steps", type=_count, help="how many updates, for schedules that have no end"
+        "--steps", type=count, help="how many updates, for schedules that have no end"
     )
     parser.add_argument(
         "--set",
@@ -59,13 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compile the result in the project's workspace, train both sides and compare",
     )
     parser.add_argument("--problems", nargs="+", help="with --verify: the problems to train on")
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of 1 or more")
-    return value
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,9 +11,9 @@ from typing import Any
 from pitb.breadth.mutants import choices_read
 from pitb.explain.building import ABSENT, CHOICE, OPTION, Settings, build
 from pitb.explain.configurations import Configuration
-from pitb.explain.members import CLIP_KEYS, FLAGS, Member
+from pitb.explain.members import CLIP_KEYS, Member
 from pitb.reference import lbfgs
-from pitb.reference.descriptions import shared_differences
+from pitb.reference.descriptions import FLAGS, shared_differences
 from pitb.reference.equations import Equations
 from pitb.reference.optimizers import FUNCTIONS
 from pitb.reference.training import Run

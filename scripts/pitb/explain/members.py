@@ -13,25 +13,19 @@ from pitb.breadth import runs
 from pitb.breadth.cases import Case
 from pitb.breadth.defaults import burn_default
 from pitb.errors import PitbError, nearest
+from pitb.reference.descriptions import FLAGS
 from pitb.reference.equations import Equations
 from pitb.registry import (
     IMPLEMENTATION,
     Hyperparameter,
     Optimizer,
     Options,
+    by_burn_name,
     by_pytorch_name,
-    optimizers,
+    set_option,
 )
 
 Spec = Mapping[str, Any]
-FLAGS = {
-    "decay_where": ("cautious", "cautious_weight_decay", False),
-    "relative_step": ("flag", "relative_step", True),
-    "parameter_scale": ("flag", "scale_parameter", True),
-}
-"""Choices of equation that are a flag on the other side: the choice that heeds the flag, the flag,
-and the value at which it does what a library without it does. So a library without a flag differs
-from one with it in a value, not in a value and an equation that only matter together."""
 CLIP_KEYS = {
     "global": ("max_norm", "norm_type", "error_if_nonfinite", "first_step"),
     "per-parameter": ("max_norm", "norm_type", "error_if_nonfinite", "first_step"),
@@ -185,19 +179,6 @@ def _check_like(value: Any, standard: Any, what: str) -> None:
         number(value, what)
 
 
-def by_burn_name(name: str) -> Optimizer:
-    """The optimizer that burn calls ``name``.
-
-    Raises:
-        PitbError: There is none; names the nearest.
-    """
-    for entry in optimizers():
-        if entry.burn == name:
-            return entry
-    near = nearest(name, [entry.burn for entry in optimizers()])
-    raise PitbError(f"burn has no optimizer {name!r}; nearest: {near!r}")
-
-
 def _of_burn(name: str, given: Options) -> Member:
     entry = by_burn_name(name)
     fields = _merged_fields(entry, given)
@@ -216,7 +197,7 @@ def _of_burn(name: str, given: Options) -> Member:
         if key != "lr" and key not in IMPLEMENTATION
     }
     for item in entry.hyperparameters:
-        _set(options, item.pytorch, _value_of(recorded, entry, item))
+        set_option(options, item.pytorch, _value_of(recorded, entry, item))
     _let_follow(options)
     clip = None
     for path in entry.burn_only:
@@ -307,12 +288,3 @@ def checked_clip(clip: Any) -> Options:
     if number(clip[limit], f"clip.{limit}") <= 0:
         raise PitbError(f"clip.{limit} is {clip[limit]!r}, not a number above 0")
     return {key: CLIP_DEFAULTS[key] for key in known if key in CLIP_DEFAULTS} | dict(clip)
-
-
-def _set(options: Options, name: str, value: Any) -> None:
-    base, _, index = name.partition("[")
-    if index:
-        options[base] = list(options[base])
-        options[base][int(index[:-1])] = value
-    else:
-        options[base] = value

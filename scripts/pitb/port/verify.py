@@ -20,6 +20,7 @@ from pitb.breadth import cases, coverage, reproductions
 from pitb.breadth.cases import Case, OptionSet
 from pitb.breadth.judge import Judge, Outcome
 from pitb.breadth.phases import IMPOSSIBLE
+from pitb.cargo import build_generated
 from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
 from pitb.files import write_json, write_text
@@ -299,24 +300,10 @@ def build(folder: Path, target: Path) -> Path:
     Raises:
         PitbError: Generated code does not compile, or cargo is not there.
     """
-    command = ["cargo", "build", "--release", "--offline"]
-    command += ["--manifest-path", str(folder / "Cargo.toml"), "--target-dir", str(target)]
-    try:
-        ended = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
-    except FileNotFoundError:
-        raise PitbError("cargo is not installed or not on the PATH") from None
-    compiled = re.findall(r"^ +Compiling ([\w-]+) v", ended.stderr, re.MULTILINE)
-    print(f"compiled: {', '.join(dict.fromkeys(compiled)) or 'nothing'}", flush=True)
-    if ended.returncode:
-        errors = re.findall(r"^error.*(?:\n.*){0,6}", ended.stderr, re.MULTILINE)
-        said = " ".join((errors or [ended.stderr])[0].split())
-        raise PitbError(f"the generated code does not compile: {said}")
-    warned = re.findall(r"^warning: (?!`|unused manifest).*", ended.stderr, re.MULTILINE)
+    said = build_generated(folder, target, "the generated code")
+    warned = re.findall(r"^warning: (?!`|unused manifest).*", said, re.MULTILINE)
     if warned:
         raise PitbError(f"rustc warns of the generated code: {warned[0]}")
-    again = [name for name in compiled if name.startswith("burn")]
-    if again:
-        print(f"note: burn was built again ({', '.join(again)}); the features differ")
     return target / "release" / program_name(folder)
 
 

@@ -66,6 +66,14 @@ DESCRIPTIONS: dict[str, dict[str, Equations]] = {
     },
 }
 """By side and PyTorch's name of the optimizer."""
+FLAGS: dict[str, tuple[str, str, bool]] = {
+    "decay_where": ("cautious", "cautious_weight_decay", False),
+    "relative_step": ("flag", "relative_step", True),
+    "parameter_scale": ("flag", "scale_parameter", True),
+}
+"""Choices of equation that are a flag on the other side: the choice that heeds the flag, the flag,
+and the value at which it does what a library without it does. So a library without a flag differs
+from one with it in a value, not in a value and an equation that only matter together."""
 OURS = frozenset({"norm_precision"})
 """Choices of this project's own code on burn's side, which are no difference of burn's."""
 INTERNAL = frozenset({"lbfgs.prev_loss"})
