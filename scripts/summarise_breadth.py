@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from pitb import arguments as command_line
-from pitb.breadth import inputs, report, sheets
+from pitb.breadth import inputs, papers, report, sheets
 from pitb.errors import run_main
 from pitb.files import replacing, write_text
 
@@ -28,7 +28,7 @@ def main() -> None:
     sheets.write("floor", report.floor(judged.rows), arguments.out)
     sheets.write("laws", report.law_rows(judged.outcomes), arguments.out)
     sheets.write("kills", report.kill_counts(judged.kills), arguments.out)
-    sheets.write("papers", report.shown(judged.papers), arguments.out)
+    sheets.write("papers", papers.shown(judged.papers), arguments.out)
     sheets.write("coverage", report.shown(coverage["rows"]), arguments.out)
     sheets.write("fields", report.shown(coverage["fields"]), arguments.out)
     sheets.write("schedules", report.shown(schedules["rows"]), arguments.out)

@@ -31,3 +31,9 @@ def test_a_difference_that_no_case_shows_is_complained_of():
     ]
     assert papers.complaints([{**silent, "differ": 1}]) == []
     assert papers.complaints([{**row, "relation": papers.AS_IN_PAPER}]) == []
+
+
+def test_what_did_not_have_to_be_tried_has_no_numbers():
+    row = {"relation": papers.DIFFERENT, "tried": 7, "differ": 0, "most": 0.0}
+    same = {**row, "relation": papers.AS_IN_PAPER}
+    assert list(papers.shown([row, same])) == [row, {**same, "tried": "", "differ": "", "most": ""}]

@@ -107,6 +107,14 @@ def _differing(judge_: Judge, side: str, row: Row, value: Any) -> Row:
     )
 
 
+def shown(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows as the sheet has them: without numbers where nothing had to be tried."""
+    tried = ("tried", "differ", "most")
+    for row in found:
+        blank = {} if row["relation"] == DIFFERENT else dict.fromkeys(tried, "")
+        yield {**row, **blank}
+
+
 def complaints(found: list[dict[str, Any]]) -> list[str]:
     """A difference from a paper that no case shows. One sentence each."""
     return [
