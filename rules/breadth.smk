@@ -84,6 +84,17 @@ rule judge_breadth:
         " --out results/{wildcards.scope}/judged/{wildcards.optimizer} > {log:q} 2>&1"
 
 
+# By far the longest of them, since its updates evaluate the loss many times: begun last, one core
+# would idle for as long as it takes.
+use rule judge_breadth as judge_breadth_longest with:
+    wildcard_constraints:
+        optimizer="lbfgs",
+    priority: 1
+
+
+ruleorder: judge_breadth_longest > judge_breadth
+
+
 rule judge_schedules:
     input:
         script=lazily("judge_schedules.py"),
