@@ -84,14 +84,28 @@ rule judge_breadth:
         " --out results/{wildcards.scope}/judged/{wildcards.optimizer} > {log:q} 2>&1"
 
 
-# By far the longest of them, since its updates evaluate the loss many times: begun last, one core
-# would idle for as long as it takes.
+# L-BFGS evaluates the loss many times in an update, so that judging it takes by far the longest:
+# begun last, one core would idle for as long as that takes.
+use rule train_breadth_pytorch as train_breadth_pytorch_longest with:
+    wildcard_constraints:
+        optimizer="lbfgs",
+    priority: 1
+
+
+use rule train_breadth_burn as train_breadth_burn_longest with:
+    wildcard_constraints:
+        optimizer="lbfgs",
+    priority: 1
+
+
 use rule judge_breadth as judge_breadth_longest with:
     wildcard_constraints:
         optimizer="lbfgs",
     priority: 1
 
 
+ruleorder: train_breadth_pytorch_longest > train_breadth_pytorch
+ruleorder: train_breadth_burn_longest > train_breadth_burn
 ruleorder: judge_breadth_longest > judge_breadth
 
 
