@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pitb import parts, trace
+from pitb import parts, problems, trace
 from pitb.cli import parser
 from pitb.diagnose import clips, pair, recover, report, space, survey, words
 from pitb.diagnose.diagnosis import diagnose, diagnose_file
@@ -26,7 +26,7 @@ SLICE = Path(__file__).parent.parent / "results/breadth-slice"
 
 def run_of(optimizer, side="pytorch", problem="a1", lr=0.01, options=None, dtype="float32", **rest):
     """A run of the reference, also with choices of equation that no library has."""
-    taken = {"steps", "clip", "rates"}
+    taken = {"steps", "clip", "rates", "frozen"}
     loop = {name: value for name, value in rest.items() if name in taken}
     choices = {name: value for name, value in rest.items() if name not in taken}
     start = space.base(optimizer, side)
@@ -95,6 +95,28 @@ def test_a_sample_of_the_breadth_is_recovered(key):
     mine = [item for item in SAMPLE if item.optimizer == key]
     outcomes = {item.name: survey.record(item) for item in mine}
     assert all(found["outcome"] != survey.MISSED for found in outcomes.values()), outcomes
+
+
+IN_BFLOAT16 = {
+    # The smallest singular values make an update jump with its momentum: no slope leads there.
+    "momentum": ("a1", {"momentum": 0.8}),
+    "published coefficients": (
+        "gradients",
+        {"ns_coefficients": [2.0, -1.5, 0.5], "ns_steps": 3},
+    ),
+    "epsilon above the norm": ("gradients", {"eps": 9.7}),
+    "decay": ("wide", {"weight_decay": 0.03, "adjust_lr_fn": "match_rms_adamw"}),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", IN_BFLOAT16)
+def test_muon_in_bfloat16_is_recovered(name, dtype):
+    problem, options = IN_BFLOAT16[name]
+    tensors = problems.problem(problem).parameters
+    frozen = tuple(key for key, value in tensors.items() if value.ndim != 2)
+    run = run_of("Muon", problem=problem, options=options, dtype=dtype, frozen=frozen)
+    assert recover.failure(diagnosed(run), recover.of_run(run, "pytorch")) is None
 
 
 def lbfgs(side="pytorch", dtype="float32", states=True, choices=None, **options):

@@ -57,7 +57,7 @@ def starts(view: View, hypothesis: Hypothesis) -> list[Hypothesis]:
             words.append(other)
     fits: list[tuple[float, int, Hypothesis]] = []
     # What bfloat16 blurs is likely to have been a round number.
-    round_ones = [_rounded(likely, digits) for digits in (1, 2, 3)]
+    round_ones = [rounded(likely, digits) for digits in (1, 2, 3)]
     for item in words:
         found = spectrum(view, item)
         if found is None:
@@ -76,7 +76,8 @@ def starts(view: View, hypothesis: Hypothesis) -> list[Hypothesis]:
     return [item for _, _, item in sorted(fits, key=lambda x: (x[0], x[1]))]
 
 
-def _rounded(hypothesis: Hypothesis, digits: int) -> Hypothesis:
+def rounded(hypothesis: Hypothesis, digits: int) -> Hypothesis:
+    """With its momentum and its decay rounded to a number of decimals."""
     for name in ("momentum", "weight_decay"):
         value = float(hypothesis.value(name))
         hypothesis = hypothesis.having(name, round(value, digits))

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pitb.diagnose import fit, polynomial, space
+from pitb.diagnose import fit, space
+from pitb.diagnose.coefficients import Coefficients
 from pitb.diagnose.explanation import Explanation
 from pitb.diagnose.finish import Finish
 from pitb.diagnose.fit import Fitted, Judged, Problem
@@ -167,9 +168,7 @@ class Search:
         explained = self.by_flags()
         if not explained and self.rounds > 1:
             # What leaves most may be Muon whose coefficients are others.
-            deep = [self.deepened(found) for found in self.bases_with_coefficients()]
-            explained = [found for found in deep if self.explains(found).explained]
-            explained += self.together()
+            explained = [*Coefficients(self).explaining(), *self.together()]
         ready = self.finished(explained)
         if ready:
             strange = min(item.complexity[0] for item in ready) >= FARFETCHED
@@ -202,19 +201,6 @@ class Search:
                 # A few steps refute most of them, in little time.
                 if item.cost < NEAR and self.explains(item).explained:
                     found.append(item)
-        return found
-
-    def bases_with_coefficients(self) -> list[Fitted]:
-        """The best of each library's optimizers whose coefficients are not fitted at first."""
-        best = {(x.hypothesis.optimizer, x.hypothesis.side): x for x in self.tried}
-        found = []
-        for base in space.bases():
-            if self.suits(base) and space.numbers(base) != space.numbers(base, deep=False):
-                known = best.get((base.optimizer, base.side))
-                start = self.resolved(base)
-                if known is not None:  # its flags, and numbers from which to begin anew
-                    start = self.with_defaults(known.hypothesis)
-                found.append(Fitted(start, self.cost(start, "middle")))
         return found
 
     def by_flags(self) -> list[Fitted]:
@@ -428,26 +414,6 @@ class Search:
         residual = problem.residual(fitted.hypothesis)
         slopes = fit.jacobian(problem, fitted, weights, residual)
         return bool(np.abs(residual).max() > 0 and (slopes != 0).sum() <= 0.02 * slopes.size)
-
-    def deepened(self, best: Fitted) -> Fitted:
-        """The same with its coefficients free, too, and any count of their uses."""
-        names = space.numbers(best.hypothesis)
-        if names == space.numbers(best.hypothesis, deep=False):
-            return best
-        problem = self.problem(best.hypothesis, "middle")
-        starts = [best.hypothesis, *polynomial.starts(problem.view, best.hypothesis)]
-        starts.sort(key=self.cost)
-        tried = [best]
-        for start in starts[: 2 * BEAM]:
-            # As it is, before a fit follows what bfloat16 has left.
-            if self.explains(Fitted(start, 0.0)).explained:
-                return Fitted(start, self.cost(start, "middle"))
-        for start in starts[:BEAM]:
-            for deep in (False, True):
-                tried.append(self.fitted(start, "middle", fresh=False, deep=deep))
-                if self.explains(tried[-1]).explained:
-                    return tried[-1]
-        return min(tried, key=lambda item: item.cost)
 
     # -- equations that no library has -----------------------------------------------------------
 
