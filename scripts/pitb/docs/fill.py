@@ -16,6 +16,7 @@ from pitb.docs.grammar import Mark, marks
 from pitb.errors import PitbError
 
 CHINESE = ".zh.md"
+BREAKS = "a comment that begins a line ends the paragraph in Markdown; put a word before the mark"
 
 
 class Contents(Protocol):
@@ -85,6 +86,8 @@ def fill(document: Document, contents: Contents) -> Filled:
         if "<!--" in content.text:
             raise PitbError(f"{where}: {mark.named.name} holds a comment, which would be a mark")
         notes += [f"{where}: {note}" for note in content.notes]
+        if mark.breaks:
+            notes.append(f"{where}: {BREAKS}")
         pieces.append(text[position : mark.start])
         inner = text[mark.start : mark.end]
         differs = difference(_printed(inner, mark), content)

@@ -40,6 +40,8 @@ class Mark:
     """What stands before a block's opening comment."""
     cell: bool
     """Whether it stands in a row of a table, where a pipe is written ``\\|``."""
+    breaks: bool = False
+    """Whether it begins a line, where CommonMark takes a comment for the end of the paragraph."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,12 @@ def _pair(document: Document, opened: _Comment, named: Named, closed: _Comment) 
             f"{where}: the mark is not closed by {CLOSE} where it should be: in the same paragraph "
             "or cell, or, where the mark stands alone on its line, alone on another"
         )
-    return Mark(named, line, opened.end, closed.start, False, "", opened.region.kind == "row")
+    first = document.text[document.starts[line - 1] : opened.start]
+    kind = opened.region.kind
+    return Mark(
+        named, line, opened.end, closed.start, False, "", kind == "row",
+        kind == "html" and not first.strip(),
+    )  # fmt: skip
 
 
 def _comments(document: Document) -> Iterator[_Comment]:
