@@ -18,6 +18,7 @@ from pitb.breadth.finding import (
     from_plain,
 )
 from pitb.breadth.inputs import read_findings
+from pitb.docs import chinese
 from pitb.docs.content import Content
 from pitb.errors import PitbError
 from pitb.labels import both
@@ -62,7 +63,8 @@ def problems_table(root: Path, language: str) -> str:
     for name in problems.names():
         found = problems.problem(name)
         count = sum(value.size for value in found.parameters.values())
-        lines.append(line_of(f"`{name}`", str(count), found.about))
+        about = found.about if language == "en" else chinese.problem(name)
+        lines.append(line_of(f"`{name}`", str(count), about))
     return "\n".join(lines)
 
 
@@ -78,8 +80,14 @@ def choices_table(root: Path, language: str) -> str:
             if optimizer == "all" or name not in shared:
                 lines.append(line_of(shown, f"`{name}`", *(_value(value) for value in values)))
                 used[name] = None
-    lines += ["", *(f"- `{name}`: {meaning(name)}" for name in used)]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *(_explained(name, language) for name in used)])
+
+
+def _explained(choice: str, language: str, said: str | None = None) -> str:
+    """A choice of equation and what it is about."""
+    if language == "zh":
+        return f"- `{choice}`：{chinese.choice(choice)}"
+    return f"- `{choice}`: {' '.join((said or meaning(choice)).split())}"
 
 
 def _value(value: object) -> str:
@@ -150,7 +158,7 @@ MANY = 9
 def meanings(root: Path, language: str) -> str:
     """What each finding in an equation of the optimizers is, in the reference's words."""
     found = [f for f in _findings(root) if f.kind == EQUATION and SCHEDULE not in f.optimizers]
-    return "\n".join(f"- `{f.option}`: {' '.join(f.meaning.split())}" for f in found)
+    return "\n".join(_explained(f.option, language, f.meaning) for f in found)
 
 
 CONTENTS = {

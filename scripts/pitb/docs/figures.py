@@ -22,6 +22,7 @@ from pitb.ledger import AGREES, MISSING, Judged
 from pitb.tables import SUMMARY, Figure, Table, label
 
 _PARTS = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:inf|nan))\Z")
+_RANGE = re.compile(r"(?<=\d)\s+to\s+(?=[-+\d])")
 _BETWEEN = re.compile(r"(\s+to\s+|[\[\],]\s*)")
 
 
@@ -128,7 +129,7 @@ class Tables:
         near = nearest(text, names)
         raise PitbError(f"{table.name} has no {kind} {text!r}; the nearest is {near!r}")
 
-    def shown(self, name: str, figure: Figure, options: Options) -> Shown:
+    def shown(self, name: str, figure: Figure, options: Options, language: str = "en") -> Shown:
         """What a document prints for a figure.
 
         Raises:
@@ -149,6 +150,8 @@ class Tables:
             text = full
         elif options.format is not None:
             text = formatted(full, options.format, f"{name} {figure.row} / {figure.column}")
+        if language == "zh":
+            text = _RANGE.sub(" 到 ", text)
         return Shown(text, note)
 
     def content(self, mark: Mark, language: str) -> Content:
@@ -167,7 +170,8 @@ class Tables:
                 f'a mark within a line is one figure, {name} row="..." column="..."; a table\'s '
                 "stands alone on its line"
             )
-        shown = self.shown(name, self.figure(name, options.row[0], options.column[0]), options)
+        figure = self.figure(name, options.row[0], options.column[0])
+        shown = self.shown(name, figure, options, language)
         text = " ".join(shown.text.split())
         if mark.cell:
             text = re.sub(r"(?<!\\)\|", r"\\|", text)
@@ -186,7 +190,7 @@ class Tables:
         if not figures:
             raise PitbError(f"{name} has no figure in the rows and columns that are asked for")
         figures.sort(key=lambda f: rows.index(f.row))
-        shown = [self.shown(name, figure, options) for figure in figures]
+        shown = [self.shown(name, figure, options, language) for figure in figures]
         filled = [replace(f, shown=s.text) for f, s in zip(figures, shown, strict=True)]
         asked = Table(table.name, table.wide, filled)
         lines = tables.rows(asked, language, columns)
