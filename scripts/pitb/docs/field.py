@@ -165,7 +165,6 @@ CONTENTS = {
     "problems": problems_table,
     "choices": choices_table,
     "laws": laws_table,
-    "law-float32": lambda root, language: law_base("float32"),
     "law-float64": lambda root, language: law_base("float64"),
     "findings-count": findings_count,
     "findings-defaults": lambda root, language: findings_table(root, language, DEFAULT),

@@ -104,7 +104,9 @@ def _pair(document: Document, opened: _Comment, named: Named, closed: _Comment) 
         end = document.starts[document.line(closed.start) - 1]
         first = document.text[document.starts[line - 1] : opened.start]
         return Mark(named, line, start, end, True, first, False)
-    if opened.region != closed.region:
+    # A comment that begins a line is a region of its own; what follows it may be the same paragraph.
+    follows = not opened.alone and opened.region.end == closed.region.start
+    if opened.region != closed.region and not follows:
         raise PitbError(
             f"{where}: the mark is not closed by {CLOSE} where it should be: in the same paragraph "
             "or cell, or, where the mark stands alone on its line, alone on another"

@@ -129,7 +129,6 @@ def _version(library: str) -> str:
 CONTENTS = {
     "version-pytorch": lambda root, language: _version("torch"),
     "version-burn": lambda root, language: _version("burn"),
-    "version-timm": lambda root, language: _version("timm"),
     "tolerance": lambda root, language: f"{_tolerance(root):g}",
     "ledger-slack": lambda root, language: f"{ledger.SLACK:g}",
     "ledger-ulps": lambda root, language: str(ledger.VALUE_ULPS),
