@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+
 from documents import LAST, results
 
 MARK = f'<!-- pitb:optimizer-defaults/mismatch row=sgdm column="{LAST}" -->'

@@ -34,12 +34,14 @@ CHOICES = {
     "interpolation": "平均值怎样移动：用 PyTorch 的 `lerp`，或用加权和。除舍入和无穷之外相同；"
     "遇到无穷，`lerp` 得出 NaN。",
     "amsgrad_nan": "取最大值时怎样对待 NaN。",
-    "nan_in_bound": "Adafactor 的更新和学习率的界里出现 NaN 时怎样：Python 的 `max(1.0, nan)` 是 1.0。",
+    "nan_in_bound": "Adafactor 的更新和学习率的界里出现 NaN 时怎样："
+    "Python 的 `max(1.0, nan)` 是 1.0。",
     "own_clip_denominator": "优化器自带的裁剪在分母上加什么：burn 加最小的正规数。",
     "own_clip_limit": "优化器自带的裁剪以什么精度保存上限。",
     "norm_precision": "训练循环里的裁剪是否以梯度本身的精度累加范数，那样平方可能上溢。"
     "burn 侧指本项目的 `clip_grad_norm`，因为 burn 没有全局范数。",
-    "late_clipping": "第一次更新之后才设的裁剪算不算数：burn 把每个参数的裁剪和状态存在一起，不再看第二次。",
+    "late_clipping": "第一次更新之后才设的裁剪算不算数："
+    "burn 把每个参数的裁剪和状态存在一起，不再看第二次。",
     "tied": "有两个名字的同一个张量仍是一个，还是只更新第一个名字的（burn）。",
     "resumed_dtype": "载入的状态是什么精度：参数的，还是设备默认的 float32；"
     "若是后者，float64 的运行接不下去（burn）。",
@@ -61,13 +63,15 @@ CHOICES = {
     "总是 1e-9，还是由选项决定。",
     "lbfgs.last_evaluation": "没有线搜索时，最后一次迭代到达的点是否求值。只有求值次数显得出来。",
     "lbfgs.prev_loss": "保存最后一次迭代的哪个 loss。两边都不读它。",
-    "lbfgs.nan_in_min_max": "线搜索里 NaN 和一个数谁算小、谁算大：Python 的 min 和 max 先遇到哪个就是哪个，"
+    "lbfgs.nan_in_min_max": "线搜索里 NaN 和一个数谁算小、谁算大："
+    "Python 的 min 和 max 先遇到哪个就是哪个，"
     "还是那个数。loss 为无穷之后、插值步长成为 inf/inf 时才要紧。",
     "lbfgs.nan_loss": "缩放阶段问 loss 太高还是够低时，NaN 算什么。",
     "lbfgs.negative_max_ls": "`max_eval=0` 在第一次求值之后给线搜索留下多少：-1（PyTorch 因此抛出 "
     "UnboundLocalError），还是无符号运算得出的 2^64 - 1。",
     "trust_ratio": "LAMB 的信任比在开关打开时用，或（timm）有权重衰减时也用，或如论文那样总是用。",
-    "step_counter": "偏差修正的步数由什么计：参数没有梯度的步也计入，因为计数器属于参数组（timm）。",
+    "step_counter": "偏差修正的步数由什么计：参数没有梯度的步也计入，"
+    "因为计数器属于参数组（timm）。",
 }
 
 

@@ -42,6 +42,8 @@ class Mark:
     """Whether it stands in a row of a table, where a pipe is written ``\\|``."""
     breaks: bool = False
     """Whether it begins a line, where CommonMark takes a comment for the end of the paragraph."""
+    outer: tuple[int, int] = (0, 0)
+    """Where it begins and ends with its comments; of a block the whole lines."""
 
 
 @dataclass(frozen=True)
@@ -96,27 +98,41 @@ def marks(document: Document) -> list[Mark]:
     return found
 
 
+def without_marks(document: Document) -> str:
+    """The text of a document without the comments of its marks, whose contents stay.
+
+    Raises:
+        PitbError: As `marks`.
+    """
+    text, position = document.text, 0
+    pieces: list[str] = []
+    for mark in marks(document):
+        pieces += [text[position : mark.outer[0]], text[mark.start : mark.end]]
+        position = mark.outer[1]
+    return "".join([*pieces, text[position:]])
+
+
 def _pair(document: Document, opened: _Comment, named: Named, closed: _Comment) -> Mark:
     line = document.line(opened.start)
     where = document.where(opened.start)
+    start = document.starts[line - 1]
+    before = document.text[start : opened.start]
     if opened.alone and closed.alone and document.line(closed.start) != line:
-        start = document.starts[document.line(opened.end - 1)]
-        end = document.starts[document.line(closed.start) - 1]
-        first = document.text[document.starts[line - 1] : opened.start]
-        return Mark(named, line, start, end, True, first, False)
-    # A comment that begins a line is a region of its own; what follows it may be the same paragraph.
+        first = document.starts[document.line(opened.end - 1)]
+        last = document.line(closed.start) - 1
+        outer = start, _at(document.starts, document.line(closed.end - 1))
+        return Mark(named, line, first, document.starts[last], True, before, False, outer=outer)
+    # A comment that begins a line is a region of its own; what follows may be its paragraph.
     follows = not opened.alone and opened.region.end == closed.region.start
     if opened.region != closed.region and not follows:
         raise PitbError(
             f"{where}: the mark is not closed by {CLOSE} where it should be: in the same paragraph "
             "or cell, or, where the mark stands alone on its line, alone on another"
         )
-    first = document.text[document.starts[line - 1] : opened.start]
     kind = opened.region.kind
-    return Mark(
-        named, line, opened.end, closed.start, False, "", kind == "row",
-        kind == "html" and not first.strip(),
-    )  # fmt: skip
+    breaks = kind == "html" and not before.strip()
+    outer = opened.start, closed.end
+    return Mark(named, line, opened.end, closed.start, False, "", kind == "row", breaks, outer)
 
 
 def _comments(document: Document) -> Iterator[_Comment]:

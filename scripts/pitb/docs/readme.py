@@ -85,7 +85,8 @@ TARGETS_ZH = {
     "libraries": "换了版本之后，重新记录两个库的调用、默认值和声明",
     "bench": "和最朴素的做法对比，测量流水线",
     "docs": "把生成的内容写进文档",
-    "docs-check": "说出哪些文档过时了",
+    "docs-check": "说出文档里哪些数字、表和输出过时了",
+    "site": "把页面做成网站，results/site/index.html",
     "help": "列出这些目标",
 }
 
