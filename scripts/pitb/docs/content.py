@@ -8,8 +8,6 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 
-from pitb.ledger import SLACK
-
 _ROW = re.compile(r"\s*\|")
 _PIPE = re.compile(r"(?<!\\)\|")
 _RULE = re.compile(r":?-+:?")
@@ -24,9 +22,9 @@ class Content:
 
     text: str
     """Lines without the last line end; of a mark within a line, one line."""
-    roundings: bool = False
-    """Whether numbers in it are the processor's to the last bit: those printed may then be off by
-    one in their last digit, or by the ledger's rule for roundings."""
+    roundings: float | None = None
+    """Where numbers in it are the processor's to the last bit: how far those that are printed may
+    be off, beyond one in their last digit."""
     notes: tuple[str, ...] = ()
     """What is said when it is filled in."""
 
@@ -93,7 +91,7 @@ def _plain(text: str) -> str:
     return " ".join(_ESCAPE.sub(r"\1", text).split())
 
 
-def _first(a: _Line, b: _Line, heading: list[str], roundings: bool) -> Difference:
+def _first(a: _Line, b: _Line, heading: list[str], roundings: float | None) -> Difference:
     """The first cell that differs, else the whole line."""
     if not (a.cells and b.cells and len(a.cells) == len(b.cells)):
         return Difference(f"row {b.cells[0]}" if b.cells else "line", a.text, b.text)
@@ -104,22 +102,22 @@ def _first(a: _Line, b: _Line, heading: list[str], roundings: bool) -> Differenc
     raise AssertionError("two rows differ in no cell")
 
 
-def _same(a: str, b: str, roundings: bool) -> bool:
-    if a == b or not roundings:
+def _same(a: str, b: str, roundings: float | None) -> bool:
+    if a == b or roundings is None:
         return a == b
     old, new = _NUMBER.split(a), _NUMBER.split(b)
     if len(old) != len(new):
         return False
     for position, (x, y) in enumerate(zip(old, new, strict=True)):
         is_number = position % 2 == 1
-        if is_number and not _close(x, y):
+        if is_number and not _close(x, y, roundings):
             return False
         if not is_number and x.split() != y.split():
             return False
     return True
 
 
-def _close(a: str, b: str) -> bool:
+def _close(a: str, b: str, slack: float) -> bool:
     """Whether two printed numbers are the same but for roundings; whole ones must be equal."""
     if a == b:
         return True
@@ -129,4 +127,4 @@ def _close(a: str, b: str) -> bool:
     if max(abs(x.adjusted()), abs(y.adjusted())) > 400:  # nothing here is beyond f64
         return False
     unit = max(Decimal((0, (1,), int(number.as_tuple().exponent))) for number in (x, y))
-    return abs(x - y) <= unit + Decimal(SLACK)
+    return abs(x - y) <= unit + Decimal(slack)

@@ -148,7 +148,7 @@ def findings_table(root: Path, language: str, kind: str) -> Content:
             cells.append(status)
         align = finding.align.how if language == "en" else finding.align.how_zh
         lines.append(line_of(*cells, align))
-    return Content("\n".join(lines), roundings=True)
+    return Content("\n".join(lines), roundings=0.0)
 
 
 MANY = 9

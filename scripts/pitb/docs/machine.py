@@ -42,6 +42,8 @@ HEAD = {
     "number": both("figures", "数字个数"),
     "agrees": both("agree", "一致"),
 }
+STEPS = 10
+"""Of the longest runs of the pages."""
 EXAMPLE = "burn/rmsprop"
 """The run whose metadata the page on traces shows."""
 SHOWN_KEYS = ("schema", "run", "side", "configuration", "dtype")
@@ -118,7 +120,7 @@ def comparisons(root: Path, language: str) -> Content:
     for row in reader:
         worst = f"{float(row['worst']):.2e}"
         lines.append(line([row["a"], row["b"], row["verdict"], worst, row["tolerance"]]))
-    return Content("\n".join(lines), roundings=True)
+    return Content("\n".join(lines), roundings=ledger.SLACK * STEPS)
 
 
 def _version(library: str) -> str:

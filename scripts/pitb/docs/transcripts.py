@@ -10,6 +10,7 @@ from pitb import compare, defaults
 from pitb.docs.content import Content
 from pitb.errors import PitbError
 from pitb.files import read_json, read_text
+from pitb.ledger import SLACK
 from pitb.pages import CLIPS, OPTIMIZERS, STEP_PAIR, default_pair
 from pitb.pages.optimizer_defaults import BURN_CONFIGS
 from pitb.results import step_json_path, trace_path
@@ -57,7 +58,7 @@ def comparison(root: Path, language: str, a: str, b: str, *quantities: str) -> C
     asked = f" --quantities {' '.join(quantities)}" if quantities else ""
     command = f"$ python scripts/compare.py results/{a} \\\n    results/{b}{asked}"
     lines = [command, compare.report(found), "$ echo $?", str(found.exit_code)]
-    return Content(_fenced("\n".join(lines)), roundings=True)
+    return Content(_fenced("\n".join(lines)), roundings=SLACK * max(found.steps(), default=1))
 
 
 TOLERANCE = 1e-6
