@@ -1,5 +1,7 @@
 """Marks in documents: the grammar, the names, filling, comparing."""
 
+import csv
+import io
 import os
 import re
 import stat
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from documents import LAST, results
+from pitb import tables
 from pitb.docs import document, fill, source
 from pitb.docs.content import Content, difference
 from pitb.docs.document import Document
@@ -17,6 +20,7 @@ from pitb.docs.figures import Tables
 from pitb.docs.grammar import CLOSE, marks
 from pitb.docs.options import parse
 from pitb.errors import PitbError
+from pitb.tables import Figure
 
 FIGURE = f'<!-- pitb:optimizer-defaults/mismatch row=sgdm column="{LAST}" -->'
 TABLE = "<!-- pitb:optimizer-defaults/mismatch -->"
@@ -316,6 +320,53 @@ def test_filling_is_idempotent_and_leaves_the_rest(found, text):
         assert re.match(r"a\.md, line \d+: ", str(error))
         return
     again = filled(first.text, found)
+    assert again.text == first.text
+    assert again.stale == []
+    assert outside(first.text) == outside(text)
+
+
+class _Memory:
+    """Results with one figure, of any value; a source that is no folder."""
+
+    where = "memory"
+
+    def __init__(self, row, column, value):
+        figure = Figure("t", row, column, value, value, "e")
+        rows = [tables.FIELDS, [str(each) for each in vars(figure).values()]]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        self.figures = text.getvalue()
+
+    def pages(self):
+        return ["p"]
+
+    def has(self, name):
+        return name == "tables/p/figures.csv"
+
+    def text(self, name):
+        return self.figures
+
+
+_VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1)
+
+
+@given(_VALUES, _VALUES, _VALUES)
+def test_any_row_column_and_value_can_be_filled_in_again_and_again(row, column, value):
+    one = Tables(_Memory(row, column, value))
+    options = " ".join(
+        f'{key}="{re.sub(r"([^0-9A-Za-z])", lambda m: chr(92) + m[1], text)}"'
+        for key, text in (("row", row), ("column", column))
+    )
+    figure = f"<!-- pitb:p/t {options} -->{CLOSE}"
+    text = f"a `b` {figure} `c`\n\n| a | b |\n| - | - |\n| {figure} | `c` |\n\n"
+    text += f"<!-- pitb:p/t -->\n{CLOSE}"
+    try:
+        first = filled(text, one)
+    except PitbError as error:
+        assert "holds a comment" in str(error) or "\n" in row + column or "<!--" in value
+        return
+    assert first.marks == 3
+    again = filled(first.text, one)
     assert again.text == first.text
     assert again.stale == []
     assert outside(first.text) == outside(text)

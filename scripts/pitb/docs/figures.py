@@ -172,9 +172,7 @@ class Tables:
             )
         figure = self.figure(name, options.row[0], options.column[0])
         shown = self.shown(name, figure, options, language)
-        text = " ".join(shown.text.split())
-        if mark.cell:
-            text = re.sub(r"(?<!\\)\|", r"\\|", text)
+        text = _within_line(shown.text, mark.cell)
         return Content(text, notes=(shown.note,) if shown.note else ())
 
     def _block(self, name: str, options: Options, language: str) -> Content:
@@ -208,6 +206,15 @@ class Tables:
             for (table, _, _), row in self._judged.items()
             if table == name and row.status == MISSING
         ]
+
+
+def _within_line(text: str, cell: bool) -> str:
+    """A value as one line of Markdown that ends no cell and begins no code that does not end."""
+    text = " ".join(text.split())
+    if cell:
+        text = re.sub(r"(?<!\\)\|", r"\\|", text)
+    runs = re.findall("`+", text)
+    return text.replace("`", "\\`") if len(runs) % 2 or len(set(runs)) > 1 else text
 
 
 def formatted(value: str, spec: str, where: str) -> str:

@@ -100,7 +100,18 @@ def fill(document: Document, contents: Contents) -> Filled:
             pieces.append(_laid(content.text, mark, document))
         position = mark.end
     pieces.append(text[position:])
-    return Filled(document, "".join(pieces), len(found), stale, notes)
+    filled = "".join(pieces)
+    if [mark.named for mark in found] != [mark.named for mark in _marks(document, filled)]:
+        raise PitbError(f"{document.path}: what would be filled in is Markdown that hides a mark")
+    return Filled(document, filled, len(found), stale, notes)
+
+
+def _marks(document: Document, text: str) -> list[Mark]:
+    """The marks of a document as it would be filled; none where they do not pair."""
+    try:
+        return marks(document.with_text(text))
+    except PitbError:
+        return []
 
 
 def name_of(mark: Mark) -> str:

@@ -1,6 +1,7 @@
 """What documents quote: lines of the project's own sources, and what its commands print."""
 
 import json
+import re
 import textwrap
 from collections.abc import Callable
 from functools import partial
@@ -47,7 +48,8 @@ def _ends(line: str, end: str) -> bool:
 
 
 def _fenced(text: str, language: str = "text") -> str:
-    return f"```{language}\n{text}\n```"
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("^ *(`+)", text, re.MULTILINE)), 3)
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def comparison(root: Path, language: str, a: str, b: str, *quantities: str) -> Content:
