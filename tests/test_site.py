@@ -14,7 +14,7 @@ PAGE = """# Title
 [中文](page.zh.md)
 
 A figure <!-- pitb:x row=a column=b -->1.5<!-- /pitb --> and a [file](../src/a.py), a
-[page](other.md#there), `[code](../no/file)`, [configuration](../config/README.md).
+[page](other.md#there), `[code](../no/file)`, [configuration](../config/README.md), [folder](../src).
 
 <!-- pitb:table -->
 | a |
@@ -77,6 +77,7 @@ def test_pages_are_staged_without_marks_with_pictures_and_sources(project):
     assert 'x = "[not](a/link)"' in text
     assert re.search(r"!\[\]\(assets/graph-\w+\.svg\)", text)
     assert (folder / "en/assets/loss.svg").is_file()
+    assert "```text\na.py\n```" in (folder / "en/source/src.md").read_text("utf-8")
     source = (folder / "en/source/src/a.py.md").read_text("utf-8")
     assert '````python\nprint("```")\n````' in source
     assert "(index.md)" in (folder / "en/configuration.md").read_text("utf-8")
@@ -97,6 +98,14 @@ def test_a_page_that_cannot_be_staged_is_a_sentence(project, name, text, sentenc
     (project / name).write_text(text)
     with pytest.raises(PitbError, match=sentence):
         staged(project)
+
+
+def test_every_page_has_its_place_in_both_menus(root):
+    pages = {path.name for path in (root / "docs").glob("*.md") if ".zh." not in path.name}
+    for name in ("mkdocs.yml", "mkdocs.zh.yml"):
+        menu = (root / name).read_text("utf-8").partition("\nnav:\n")[2]
+        listed = re.findall(r"- (\S+\.md)$", menu, re.MULTILINE)
+        assert sorted(listed) == sorted(pages | {"configuration.md"})
 
 
 GOOD = '<html><body><h1 id="top">a</h1><a href="b.html#x">b</a><img src="a.svg"></body></html>'

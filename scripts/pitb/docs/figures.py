@@ -210,9 +210,9 @@ class Tables:
 
 def _within_line(text: str, cell: bool) -> str:
     """A value as one line of Markdown that ends no cell and begins no code that does not end."""
-    text = " ".join(text.split())
+    text = re.sub(r"\\(?=[!-/:-@\[-`{-~]|$)", r"\\\\", " ".join(text.split()))
     if cell:
-        text = re.sub(r"(?<!\\)\|", r"\\|", text)
+        text = text.replace("|", "\\|")
     runs = re.findall("`+", text)
     return text.replace("`", "\\`") if len(runs) % 2 or len(set(runs)) > 1 else text
 

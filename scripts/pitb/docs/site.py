@@ -80,7 +80,8 @@ class _Stage:
     def finish(self) -> None:
         """Stage the files that pages link to, and the style."""
         for name in sorted(self.shown):
-            text = read_text(self.root / name)
+            path = self.root / name
+            text = _listed(path) if path.is_dir() else read_text(path)
             fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 3)
             language = HIGHLIGHTED.get(PurePosixPath(name).suffix, "text")
             head = f"---\ntitle: {name}\nsearch:\n  exclude: true\n---\n\n# `{name}`\n\n"
@@ -122,7 +123,7 @@ class _Stage:
         for part in (*PurePosixPath(name).parent.parts, *PurePosixPath(path).parts):
             parts = parts[:-1] if part == ".." else [*parts, part]
         found = "/".join(parts)
-        if not (self.root / found).is_file():
+        if not found or not (self.root / found).exists():
             raise PitbError(f"{name} links to {link}, and there is no file {found}")
         if found in PAGES_OF_FILES:
             target = PAGES_OF_FILES[found]
@@ -133,6 +134,12 @@ class _Stage:
             self.shown.add(found)
             target = f"{SOURCE}/{found}.md"
         return f"{target}{hash_}{anchor}"
+
+
+def _listed(folder: Path) -> str:
+    """The files of a folder, a line each."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return "\n".join(path.relative_to(folder).as_posix() for path in files)
 
 
 class _Page(HTMLParser):
