@@ -14,7 +14,8 @@ PAGE = """# Title
 [中文](page.zh.md)
 
 A figure <!-- pitb:x row=a column=b -->1.5<!-- /pitb --> and a [file](../src/a.py), a
-[page](other.md#there), `[code](../no/file)`, [configuration](../config/README.md), [folder](../src).
+[page](other.md#there), `[code](../no/file)`, [configuration](../config/README.md),
+[folder](../src).
 
 <!-- pitb:table -->
 | a |
