@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pitb import config, ledger, trace
+from pitb import config, ledger, libraries, trace
 from pitb.docs.content import Content
 from pitb.errors import PitbError
-from pitb.files import read_json, read_text
+from pitb.files import read_text
 from pitb.labels import both
 from pitb.results import trace_path
 from pitb.tables import label, line
@@ -124,8 +124,7 @@ def comparisons(root: Path, language: str) -> Content:
 
 
 def _version(library: str) -> str:
-    found: str = read_json(Path(ledger.__file__).with_name("libraries.json"))["versions"][library]
-    return found
+    return str(libraries.recorded()["versions"][library])
 
 
 CONTENTS = {
