@@ -36,6 +36,8 @@ def main() -> int:
         )
         if done.returncode != 0:
             raise PitbError(f"mkdocs refuses the pages of {configuration}, for what it says above")
+    site.inline_search(built)
+    (built / "zh/404.html").unlink(missing_ok=True)  # a server shows the first one alone
     wrong = list(site.check(built))
     for sentence in wrong:
         print(sentence)

@@ -107,7 +107,8 @@ class _Stage:
         svg = self.draw(match[4])
         name = f"graph-{hashlib.sha256(svg.encode()).hexdigest()[:12]}.svg"
         write_text(self.folder / ASSETS / name, svg)
-        return f"{match[1]}![]({ASSETS}/{name}){{ .pitb-graph }}\n"
+        picture = f"{ASSETS}/{name}"
+        return f"{match[1]}[![]({picture}){{ .pitb-graph }}]({picture})\n"
 
     def _links(self, text: str, name: str) -> str:
         def link(match: re.Match[str]) -> str:
@@ -140,6 +141,12 @@ def _listed(folder: Path) -> str:
     """The files of a folder, a line each."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return "\n".join(path.relative_to(folder).as_posix() for path in files)
+
+
+def inline_search(folder: Path) -> None:
+    """Write each search index as a script, too: without it a page that is opened as a file errs."""
+    for path in sorted(folder.rglob("search/search_index.json")):
+        write_text(path.with_suffix(".js"), f"var __index = {read_text(path)}")
 
 
 class _Page(HTMLParser):
@@ -196,7 +203,7 @@ def check(folder: Path) -> Iterator[str]:
             r"(?:xlink:href|href|src)=\"([^\"]+)\"|url\(([^)]+)\)", read_text(path)
         ):
             for each in filter(None, url):
-                if not each.strip("\"'").startswith("#"):
+                if not each.strip("\"'").startswith(("#", "data:")):
                     yield f"{where} loads {each}"
 
 

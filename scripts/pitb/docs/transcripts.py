@@ -63,6 +63,8 @@ def comparison(root: Path, language: str, a: str, b: str, *quantities: str) -> C
     return Content(_fenced("\n".join(lines)), roundings=SLACK * max(found.steps(), default=1))
 
 
+WIDTH = 80
+"""Of lines that are long by themselves."""
 TOLERANCE = 1e-6
 """The default of ``scripts/compare.py``."""
 
@@ -98,7 +100,7 @@ def pytorch_defaults(root: Path, language: str) -> str:
         found = trace.read(root / "results" / trace_path(f"pytorch/{name}")).configuration
         options = {key: value for key, value in found["options"].items() if value is not None}
         lines.append(f"{name} {json.dumps({'lr': found['lr'], **options})}")
-    return _fenced("\n".join(textwrap.fill(line, 98, subsequent_indent="  ") for line in lines))
+    return _fenced("\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines))
 
 
 def burn_defaults(root: Path, language: str) -> str:
@@ -107,7 +109,7 @@ def burn_defaults(root: Path, language: str) -> str:
     lines = [found[config]["debug"] for config in BURN_CONFIGS]
     for line in lines:
         defaults.parse_debug(line)  # or it is no configuration
-    return _fenced("\n".join(textwrap.fill(line, 98, subsequent_indent="  ") for line in lines))
+    return _fenced("\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines))
 
 
 def _traces(pair: tuple[str, str]) -> tuple[str, str]:
