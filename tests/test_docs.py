@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from documents import LAST, results
@@ -351,6 +351,10 @@ _VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\
 
 
 @given(_VALUES, _VALUES, _VALUES)
+@example("0", "0", "\\")  # which would escape the mark behind it
+@example("0", "0", "a ` b")
+@example("0", "0", "a \\| b")
+@example("{0}", "-->", "x")
 def test_any_row_column_and_value_can_be_filled_in_again_and_again(row, column, value):
     one = Tables(_Memory(row, column, value))
     options = " ".join(

@@ -176,7 +176,7 @@ def _regions(document: Document) -> list[_Region]:
     starts, text = document.starts, document.text
     found: list[_Region] = []
     row = False
-    for token in _PARSER.parse(LINE_END.sub("\n", text)):
+    for token in _PARSER.parse(text):
         if token.type in ("tr_open", "tr_close"):
             row = token.type == "tr_open"
             if row and token.map:
