@@ -5,6 +5,7 @@ import io
 import os
 import re
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,19 @@ def test_a_table_that_could_not_be_made_says_why(tmp_path):
         PitbError, match="no table optimizer-defaults/aligned: the runs start apart"
     ):
         Tables(source.folder(folder)).table("optimizer-defaults/aligned")
+
+
+def test_only_spaces_leave_a_mark_alone_on_its_line(found):
+    for blank in ("\f", "\u2028", "\xa0", "\u3000"):
+        with pytest.raises(PitbError, match="line 1: "):
+            filled(f"{blank}{TABLE}\n{CLOSE}\n", found)
+
+
+@pytest.mark.parametrize("piece", ["` `` ", "<!-- ", "\\`", "| ` ", "> ", "[", "*a "])
+def test_a_large_document_takes_no_long_time(found, piece):
+    start = time.process_time()
+    filled(piece * 20_000, found)
+    assert time.process_time() - start < 5
 
 
 def test_a_mark_that_begins_a_line_is_said(found):

@@ -8,6 +8,7 @@ parser; only the places within a paragraph, which it does not tell, are found he
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ _COMMENT_OPEN = re.compile(r"<!--\s*pitb:(.*?)-->", re.DOTALL)
 _COMMENT_CLOSE = re.compile(r"<!--\s*/pitb\s*-->")
 _LIKE_A_MARK = re.compile(r"<!--\s*/?pitb\b")
 _TEXT = re.compile(r"\\[\s\S]|`+|<!--")
+_BLANKS = " \t"
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
@@ -143,7 +145,7 @@ def _comments(document: Document) -> Iterator[_Comment]:
             first = document.starts[document.line(start) - 1]
             last = LINE_END.search(text, end)
             rest = text[end : last.start() if last else len(text)]
-            alone = not text[first:start].strip() and not rest.strip()
+            alone = not text[first:start].strip(_BLANKS) and not rest.strip(_BLANKS)
             yield _Comment(start, end, region, alone)
 
 
@@ -151,23 +153,27 @@ def _within(document: Document, region: _Region) -> Iterator[tuple[int, int]]:
     """The comments of a region."""
     text = document.text
     position = region.start
+    ends: dict[int, list[int]] = {}  # of runs of backticks, by their length
+    for run in re.finditer("`+", text[region.start : region.end]):
+        ends.setdefault(run.end() - run.start(), []).append(region.start + run.end())
+    closes = text.rfind("-->", region.start, region.end)
     while True:
         match = _TEXT.search(text, position, region.end)
         if match is None:
             return
         position = match.end()
         if match[0] == "<!--":
-            end = text.find("-->", match.start() + 2, region.end)
-            if end >= 0:
+            if match.start() + 2 <= closes:
+                end = text.find("-->", match.start() + 2, region.end)
                 position = end + 3
                 yield match.start(), position
             elif region.kind == "row" and _LIKE_A_MARK.match(text, match.start()):
                 where = document.where(match.start())
                 raise PitbError(f"{where}: in a row of a table, a | within a mark is written \\|")
         elif match[0][0] == "`" and region.kind != "html":
-            fence = re.compile(rf"(?<!`)`{{{len(match[0])}}}(?!`)")
-            closing = fence.search(text, position, region.end)
-            position = closing.end() if closing else position
+            alike = ends.get(len(match[0]), [])
+            later = bisect_right(alike, position)
+            position = alike[later] if later < len(alike) else position
         elif match[0][0] == "\\" and region.kind == "html":
             position = match.start() + 1
 
