@@ -3,10 +3,12 @@
 import importlib.util
 import re
 
+import numpy as np
 import pytest
 
-from pitb import problems
-from pitb.docs import chinese, document, own
+from pitb import problems, trace
+from pitb.docs import chinese, document, own, transcripts
+from pitb.docs.content import difference
 from pitb.docs.grammar import marks
 from pitb.errors import PitbError
 from pitb.reference import descriptions
@@ -107,6 +109,28 @@ def test_chinese_texts_cover_all_problems_and_choices():
     assert choices <= set(chinese.CHOICES)
     with pytest.raises(PitbError, match="no Chinese text"):
         chinese.choice("nothing")
+
+
+def moved(root, folder, run, by):
+    """The results' folder with every number that a run computed moved, by some of ``by`` of it."""
+    found = trace.read(root / f"results/traces/{run}.parquet")
+    noise = np.random.default_rng(0).uniform(-by, by, found.values.size)
+    start = sum(entry.count for entry in found.entries if entry.step == 0)
+    noise[:start] = 0.0  # what both sides start from stays the same
+    found.values = (found.values * (1 + noise)).astype(np.float32).astype(np.float64)
+    trace.write(found, folder / f"results/traces/{run}.parquet")
+
+
+@pytest.mark.pipeline
+@pytest.mark.parametrize(
+    ("by", "same"), [(0.0, True), (1.2e-7, True), (1e-4, False), (1e-2, False)]
+)
+def test_another_processors_roundings_leave_a_transcript_current(root, tmp_path, by, same):
+    for run in ("pytorch/rmsprop", "burn/rmsprop"):
+        moved(root, tmp_path, run, by)
+    make = transcripts.CONTENTS["compare-rmsprop"]
+    printed, current = (make(folder, "en") for folder in (root, tmp_path))
+    assert (difference(printed.text, current) is None) == same
 
 
 @pytest.mark.pipeline
