@@ -78,7 +78,7 @@ class _Stage:
         write_text(self.folder / target, "".join(pieces))
 
     def finish(self) -> None:
-        """Stage the files that pages link to, and the style."""
+        """Stage the files that pages link to, and the assets."""
         for name in sorted(self.shown):
             path = self.root / name
             text = _listed(path) if path.is_dir() else read_text(path)
@@ -87,8 +87,8 @@ class _Stage:
             head = f"---\ntitle: {name}\nsearch:\n  exclude: true\n---\n\n# `{name}`\n\n"
             body = f"{fence}{language}\n{text.rstrip()}\n{fence}\n"
             write_text(self.folder / SOURCE / f"{name}.md", head + body)
-        style = self.root / "docs" / ASSETS / "site.css"
-        write_text(self.folder / ASSETS / "site.css", read_text(style))
+        for asset in (self.root / "docs" / ASSETS).iterdir():
+            write_text(self.folder / ASSETS / asset.name, read_text(asset))
 
     def _switch(self, target: str) -> str:
         page = target.replace(".md", ".html")
