@@ -34,4 +34,13 @@ def results(folder: Path) -> Path:
     ]
     rows = ledger.judge(published, tables.read_figures(page / "figures.csv"))
     ledger.write(rows, *(folder / f"ledger{suffix}" for suffix in ledger.SUFFIXES))
+    (folder / "comparisons.csv").write_text(
+        "a,b,verdict,worst,tolerance\nburn/x,pytorch/x,OK,1.19e-07,1e-06\n"
+        "burn/x,pytorch/y,MISMATCH,1.74,1e-06\n"
+    )
+    (folder / "breadth-slice").mkdir()
+    (folder / "breadth-slice/floor.csv").write_text(
+        "optimizer,dtype,step,cases,burn_median\nSGD,float32,1,212,3.917650894946186e-08\n"
+        "SGD,float32,10,214,1.2700001e-07\nAdam,float64,1,106,0.9999\n"
+    )
     return folder

@@ -129,6 +129,33 @@ def test_every_way_to_name_a_figure(found, mark, shown):
     assert one(f"<!-- pitb:optimizer-defaults/{mark} -->", found) == shown
 
 
+@pytest.mark.parametrize(
+    ("mark", "shown"),
+    [
+        ('comparisons row="burn/x pytorch/y" column=verdict', "MISMATCH"),
+        ('comparisons row="burn/x pytorch/x" column=worst', "1.19e-07"),
+        ('breadth-slice/floor row="SGD float32 1" column=burn_median', "3.92e-08"),
+        ('breadth-slice/floor row="SGD float32 1" column="burn, median" format=full',
+         "3.917650894946186e-08"),
+        ('breadth-slice/floor row="Adam float64 1" column=burn_median', "0.9999"),
+        ('breadth-slice/floor row="SGD float32 10" column=cases', "214"),
+    ],
+)  # fmt: skip
+def test_sheets_are_tables_too(found, mark, shown):
+    assert one(f"<!-- pitb:{mark} -->", found) == shown
+    name = mark.split()[0]
+    assert name in found.names()
+    text = filled(f"<!-- pitb:{name} -->\n{CLOSE}\n", found).text
+    assert "| burn/x pytorch/x | OK |" in text or "| SGD float32 1 | 212 | 3.92e-08 |" in text
+
+
+def test_a_broken_sheet_is_a_sentence(tmp_path):
+    folder = results(tmp_path)
+    (folder / "comparisons.csv").write_text("a,b\n1\n")
+    with pytest.raises(PitbError, match=r"comparisons\.csv: row 2 has 1 fields, not 2"):
+        Tables(source.folder(folder)).table("comparisons")
+
+
 def test_chinese_documents_get_chinese_headings_and_ranges(found):
     text = f"{TABLE}\n{CLOSE}\n"
     assert "| 项 | 第 1 步参数最大差 |" in filled(text, found, "a.zh.md").text

@@ -81,10 +81,10 @@ def test_the_list_names_what_marks_can_use(here):
         for column in columns
     ]
     (here / "all.md").write_text("\n\n".join(lines), encoding="utf-8")
-    assert len(lines) == 13
+    assert len(lines) == 25
     done = docs(here, "all.md")
     assert done.returncode == 0, done.stderr
-    assert "13 marks, 13 filled anew" in done.stdout
+    assert "25 marks, 25 filled anew" in done.stdout
 
 
 def quoted(name):

@@ -1,5 +1,7 @@
 """The tables of results by name, and what a mark that names one stands for.
 
+Beside the pages' tables, whose figures the ledger judges, there are `pitb.docs.sheets`.
+
 A figure that a page prints and that the ledger says agrees is printed as the page prints it: what
 was reproduced differs in its last bits from one processor to another. One that does not agree is
 printed as it was reproduced, and that is said. ``value=reproduced`` asks for what was reproduced.
@@ -12,12 +14,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pitb import ledger, tables
+from pitb.docs import sheets
 from pitb.docs.content import Content
 from pitb.docs.grammar import Mark
 from pitb.docs.options import FULL, PRINTED, Options
 from pitb.docs.source import FIGURES, LEDGER, TABLES, Source
 from pitb.errors import PitbError, nearest
-from pitb.labels import LANGUAGES, NOTES, TITLES
+from pitb.labels import LANGUAGES, TITLES
 from pitb.ledger import AGREES, MISSING, Judged
 from pitb.tables import SUMMARY, Figure, Table, label
 
@@ -70,19 +73,20 @@ class Tables:
         rows = ledger.parse(self.source.text(LEDGER), f"{self.source.where}/{LEDGER}")
         return {(f"{row.page}/{row.table}", row.row, row.column): row for row in rows}
 
+    @cached_property
+    def _sheets(self) -> dict[str, Table | None]:
+        """The sheets by name, read where one is asked for."""
+        return dict.fromkeys(sheets.names(self.source))
+
     def names(self) -> list[str]:
-        """All tables."""
-        return list(self._found)
+        """All tables, sheets among them."""
+        return [*self._found, *self._sheets]
 
     def title(self, name: str, language: str) -> str:
         """What a table is called."""
         table = self.table(name).name
-        return TITLES[table][language] if table in TITLES else table
-
-    def note(self, name: str, language: str) -> str:
-        """What is said about a table, where something is."""
-        table = self.table(name).name
-        return NOTES[table][language] if table in NOTES else ""
+        titles = TITLES if name in self._found else sheets.TITLES
+        return titles[table][language] if table in titles else table
 
     def table(self, name: str) -> Table:
         """A table by its name.
@@ -92,13 +96,17 @@ class Tables:
         """
         if name in self._found:
             return self._found[name]
+        if name in self._sheets:
+            found = self._sheets[name] or sheets.read(self.source, name)
+            self._sheets[name] = found
+            return found
         page, _, table = name.partition("/")
         path = f"{TABLES}/{page}/{table}.csv"
         if page in self.source.pages() and re.fullmatch(r"[\w-]+", table) and self.source.has(path):
             head, *rest = self.source.text(path).splitlines() or [""]
             if head == "error":
                 raise PitbError(f"there is no table {name}: {' '.join(rest)}")
-        near = nearest(name, self._found)
+        near = nearest(name, self.names())
         raise PitbError(f"nothing is called {name!r}; the nearest is {near!r}")
 
     def figure(self, name: str, row: str, column: str) -> Figure:
