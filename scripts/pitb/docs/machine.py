@@ -11,7 +11,7 @@ import pyarrow as pa
 from pitb import config, ledger, libraries, trace
 from pitb.docs.content import Content
 from pitb.errors import PitbError
-from pitb.files import read_text
+from pitb.files import read_json, read_text
 from pitb.labels import both
 from pitb.results import trace_path
 from pitb.tables import label, line
@@ -127,7 +127,31 @@ def _version(library: str) -> str:
     return str(libraries.recorded()["versions"][library])
 
 
+def digits_count(root: Path, of: str) -> str:
+    """How many images, batches, or rows of a batch the digits have."""
+    found = read_json(root / "results/digits/data.json")
+    counts = {"images": found["x"], "batches": found["batches"], "rows": found["batches"][0]}
+    return str(len(counts[of]))
+
+
+def recorded_numbers(root: Path) -> int:
+    """How many numbers for each parameter a recorded update of AdamW holds."""
+    entries = trace.read(root / "results/digits/traces/pytorch").entries
+    last = max(entry.step for entry in entries if entry.quantity == "grad")
+    update = [e for e in entries if e.step in (last - 1, last)]
+    parameters = sum(e.count for e in update if e.quantity == "grad")
+    return sum(e.count for e in update if e.shape) // parameters
+
+
+NUMBER_BYTES = 8
+"""Of a value in a trace."""
+
 CONTENTS = {
+    "digits-images": lambda root, language: digits_count(root, "images"),
+    "digits-batches": lambda root, language: digits_count(root, "batches"),
+    "digits-rows": lambda root, language: digits_count(root, "rows"),
+    "recorded-numbers": lambda root, language: str(recorded_numbers(root)),
+    "recorded-mb": lambda root, language: f"{recorded_numbers(root) * NUMBER_BYTES} MB",
     "version-pytorch": lambda root, language: _version("torch"),
     "version-burn": lambda root, language: _version("burn"),
     "tolerance": lambda root, language: f"{_tolerance(root):g}",
