@@ -42,7 +42,9 @@ def main() -> int:
     for sentence in wrong:
         print(sentence)
     pages = len(list(built.rglob("*.html")))
-    print(f"{pages} pages, {len(wrong)} dead links or loads from elsewhere: {built}/index.html")
+    print(
+        f"{pages} pages, {len(wrong)} dead links or loads from elsewhere: {os.path.relpath(built)}/index.html"
+    )
     return int(bool(wrong))
 
 
