@@ -236,6 +236,15 @@ def test_a_mistake_is_one_sentence_with_file_and_line(found, text, sentence):
     assert str(caught.value).startswith("a.md, line ")
 
 
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [("a\u2028b\x0cc\x0bd\x85e\n\n", 3), ("a\r\nb\rc\nd\n\n", 6), ("\ufeff\n\n", 3)],
+)
+def test_lines_are_counted_as_markdown_does(found, before, line):
+    with pytest.raises(PitbError, match=rf"a\.md, line {line}: the mark is not closed"):
+        filled(f"{before}{TABLE}\n", found)
+
+
 def test_a_table_that_could_not_be_made_says_why(tmp_path):
     folder = results(tmp_path)
     (folder / "tables/optimizer-defaults/aligned.csv").write_text("error\nthe runs start apart\n")
