@@ -42,9 +42,8 @@ def main() -> int:
     for sentence in wrong:
         print(sentence)
     pages = len(list(built.rglob("*.html")))
-    print(
-        f"{pages} pages, {len(wrong)} dead links or loads from elsewhere: {os.path.relpath(built)}/index.html"
-    )
+    where = os.path.relpath(built / "index.html")
+    print(f"{pages} pages, {len(wrong)} dead links or loads from elsewhere: {where}")
     return int(bool(wrong))
 
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from documents import LAST, results
@@ -362,6 +362,7 @@ def outside(text):
     return [*pieces, text[position:]]
 
 
+@settings(deadline=None)  # a busy machine is no fault
 @given(_TEXTS)
 def test_filling_is_idempotent_and_leaves_the_rest(found, text):
     try:
@@ -400,6 +401,7 @@ class _Memory:
 _VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1)
 
 
+@settings(deadline=None)  # a busy machine is no fault
 @given(_VALUES, _VALUES, _VALUES)
 @example("0", "0", "\\")  # which would escape the mark behind it
 @example("0", "0", "a ` b")
@@ -426,6 +428,7 @@ def test_any_row_column_and_value_can_be_filled_in_again_and_again(row, column, 
     assert outside(first.text) == outside(text)
 
 
+@settings(deadline=None)  # a busy machine is no fault
 @given(_TEXTS, st.sampled_from(["\n", "\r\n", "\r"]))
 def test_a_table_after_any_text_without_marks_is_filled(found, text, end):
     before = re.sub(r"[`~<]", "", text).rstrip()
@@ -437,6 +440,7 @@ def test_a_table_after_any_text_without_marks_is_filled(found, text, end):
         assert result.text.endswith(f"{CLOSE}{end}")
 
 
+@settings(deadline=None)  # a busy machine is no fault
 @given(st.text(min_size=1).filter(lambda text: "-->" not in text.replace("--\\>", "")))
 def test_any_value_can_be_quoted(text):
     quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("|", "\\|")
