@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup resume breadth slice explain port digits diagnose test check format lock libraries bench docs docs-check help
+.PHONY: all setup resume breadth slice explain port digits diagnose test check format lock libraries bench docs docs-check site help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -77,11 +77,14 @@ bench: all ## Measure the pipeline against the plainest way to do the same
 	$(BIN)/python bench/run.py
 	$(BIN)/python scripts/fill_docs.py
 
-docs: all digits ## Write what is generated into the documents
+docs: all slice port digits ## Write what is generated into the documents
 	$(BIN)/python scripts/fill_docs.py
 
-docs-check: all digits ## Say which documents are stale
+docs-check: all slice port digits ## Say which figures, tables and transcripts in the documents are stale
 	$(BIN)/python scripts/fill_docs.py --check
+
+site: setup ## Build the pages as a site, results/site/index.html
+	$(BIN)/python scripts/build_site.py
 
 setup:
 	@command -v "$(PYTHON)" > /dev/null || { echo "error: Python 3.11 or newer is needed, and there is no $(PYTHON) on the PATH; name one with make PYTHON=..." >&2; exit 2; }

@@ -69,6 +69,7 @@ def test_the_files_that_modules_read_come_along(root, installed):
         (["explain", "PYTORCH/rmsprop.parquet", "BURN/rmsprop.parquet"], 1, "momentum"),
         (["explain", "pytorch:AdamW lr=0.01", "burn:AdamW lr=0.01"], 1, "weight_decay"),
         (["diagnose", "BURN/rmsprop.parquet"], 0, "RMSprop"),
+        (["docs", "FOLDER/x.md", "--results", "RESULTS"], 0, "1 mark, 1 filled anew"),
         (["--version"], 0, "pitb"),
         (["port", "torch.optim.AdamW(model.parameters(), lrr=1)"], 2, "nearest: 'lr'"),
     ],
@@ -76,8 +77,10 @@ def test_the_files_that_modules_read_come_along(root, installed):
 def test_every_command_works_without_the_libraries(root, installed, tmp_path, words, code, said):
     (tmp_path / "x.rs").write_text("fn f() { let a = AdamConfig::new().init(); }\n"
                                    "use burn::optim::AdamConfig;\n")  # fmt: skip
+    (tmp_path / "x.md").write_text("a <!-- pitb:optimizer-defaults/a1 row=model "
+                                   "column=parameters --><!-- /pitb -->")  # fmt: skip
     sides = {side.upper(): str(root / "results/traces" / side) for side in ("pytorch", "burn")}
-    places = {**sides, "FOLDER": str(tmp_path)}
+    places = {**sides, "FOLDER": str(tmp_path), "RESULTS": str(root / "results")}
     for place, folder in places.items():
         words = [word.replace(place, folder) for word in words]
     done = subprocess.run(

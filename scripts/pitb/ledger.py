@@ -233,13 +233,22 @@ def read(csv_path: Path) -> list[Judged]:
     Raises:
         PitbError: The file is missing or is no ledger.
     """
-    reader = csv.DictReader(read_text(csv_path).splitlines())
+    return parse(read_text(csv_path), str(csv_path))
+
+
+def parse(text: str, where: str) -> list[Judged]:
+    """Read the text of a ledger's CSV; ``where`` names it in messages.
+
+    Raises:
+        PitbError: It is no ledger; names the line.
+    """
+    reader = csv.DictReader(text.splitlines())
     if list(reader.fieldnames or ()) != list(FIELDS):
-        raise PitbError(f"{csv_path} is no ledger: its columns must be {', '.join(FIELDS)}")
+        raise PitbError(f"{where} is no ledger: its columns must be {', '.join(FIELDS)}")
     rows = []
     for row in reader:
         if None in row or None in row.values() or row["status"] not in STATUSES:
-            raise PitbError(f"{csv_path}, line {reader.line_num}: not a row of a ledger")
+            raise PitbError(f"{where}, line {reader.line_num}: not a row of a ledger")
         rows.append(Judged(**row))
     return rows
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pitb.files import write_text
+from pitb.errors import PitbError
+from pitb.files import read_text, write_text
 from pitb.labels import COLONS, COLUMNS, LANGUAGES, NOTES, PATTERNS, TITLES
 
 SUMMARY = "summary"
@@ -80,9 +81,32 @@ def write(tables: Iterable[Table], folder: Path) -> None:
 
 
 def read_figures(path: Path) -> list[Figure]:
-    """The figures that `write` wrote."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return [Figure(**row) for row in csv.DictReader(file)]
+    """The figures that `write` wrote.
+
+    Raises:
+        PitbError: The file cannot be read or holds no figures.
+    """
+    return parse_figures(read_text(path), str(path))
+
+
+def parse_figures(text: str, where: str) -> list[Figure]:
+    """The figures of such a file's text; ``where`` names it in messages.
+
+    Raises:
+        PitbError: It does not hold figures; names the line.
+    """
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    try:
+        if tuple(reader.fieldnames or ()) != FIELDS:
+            raise PitbError(f"{where} holds no figures: its columns must be {', '.join(FIELDS)}")
+        found = []
+        for row in reader:
+            if None in row or None in row.values():
+                raise PitbError(f"{where}, line {reader.line_num}: not {len(FIELDS)} fields")
+            found.append(Figure(**row))
+    except csv.Error as error:
+        raise PitbError(f"{where}, line {reader.line_num}: not valid CSV: {error}") from None
+    return found
 
 
 def markdown(table: Table, language: str) -> str:
@@ -93,26 +117,41 @@ def markdown(table: Table, language: str) -> str:
     note = NOTES.get(table.name)
     if note:
         lines += [note[language], ""]
-    below = [(label(f.column, language), f) for f in table.summary()]
+    cells, list_below = rows(table, language), below(table, language)
+    lines += [*cells, ""] if cells else []
+    lines += [*list_below, ""] if list_below else []
+    return "\n".join(lines)
+
+
+def rows(table: Table, language: str, columns: list[str] | None = None) -> list[str]:
+    """The lines of the table itself; none where all its figures stand below it."""
     if table.wide:
         # A figure that has no column of the first row's stands alone, below the table.
-        columns = _columns([f for f in table.body() if f.row == table.body()[0].row])
-        alone = [f for f in table.body() if f.column not in columns]
-        below = [
-            (f"{label(f.row, language)}, {label(f.column, language)}", f) for f in alone
-        ] + below
+        columns = columns or _first_columns(table)
         head = [label("row", language), *(label(column, language) for column in columns)]
         within = [f for f in table.body() if f.column in columns]
         cells = [[label(row, language), *values] for row, values in _by_row(within, columns)]
     else:
         head = [label(column, language) for column in ("row", "column", "value")]
         cells = [[f.row, label(f.column, language), f.shown] for f in table.body()]
-    if cells:
-        lines += [line(head), line("---" for _ in head), *map(line, cells), ""]
-    if below:
-        colon = COLONS[language]
-        lines += [*(f"- {_escaped(name)}{colon}{_escaped(f.shown)}" for name, f in below), ""]
-    return "\n".join(lines)
+    return [line(head), line("---" for _ in head), *map(line, cells)] if cells else []
+
+
+def below(table: Table, language: str) -> list[str]:
+    """The list below the table: what stands alone in its row, and what speaks of the whole."""
+    named = [(label(f.column, language), f) for f in table.summary()]
+    if table.wide:
+        columns = _first_columns(table)
+        alone = [f for f in table.body() if f.column not in columns]
+        named = [
+            (f"{label(f.row, language)}, {label(f.column, language)}", f) for f in alone
+        ] + named
+    colon = COLONS[language]
+    return [f"- {_escaped(name)}{colon}{_escaped(f.shown)}" for name, f in named]
+
+
+def _first_columns(table: Table) -> list[str]:
+    return _columns([f for f in table.body() if f.row == table.body()[0].row])
 
 
 def _columns(figures: list[Figure]) -> list[str]:

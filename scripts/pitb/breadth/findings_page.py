@@ -127,8 +127,8 @@ def _table(found: Sequence[Finding], language: str) -> list[str]:
                     finding.id,
                     ", ".join(finding.optimizers),
                     code(finding.option),
-                    _value(finding.pytorch, language),
-                    _value(finding.burn, language),
+                    value_of(finding.pytorch, language),
+                    value_of(finding.burn, language),
                     f"{finding.case} ({_words(finding.note, language)})"
                     if finding.note
                     else finding.case,
@@ -153,7 +153,7 @@ def _one_sided(found: Sequence[Finding], language: str) -> list[str]:
                     finding.id,
                     ", ".join(finding.optimizers),
                     code(finding.option),
-                    *(_value(value, language) for value in values),
+                    *(value_of(value, language) for value in values),
                     _words(finding.meaning, language),
                     finding.case,
                     _sources(finding, language),
@@ -167,7 +167,7 @@ ANSWERS = ("yes", "no", "no such option")
 """What stands in the place of a side's value where it has none."""
 
 
-def _value(text: str, language: str) -> str:
+def value_of(text: str, language: str) -> str:
     """A side's value as code, or the word for there being none."""
     return _words(text, language) if text in ANSWERS and language != "en" else code(text)
 
@@ -199,7 +199,7 @@ def _detail(finding: Finding, language: str, outputs: Mapping[str, str] | None) 
 
     lines = [f"### {finding.id}", "", item("meaning", finding.meaning)]
     values = {"pytorch": finding.pytorch, "burn": finding.burn}
-    lines += [item(side, _value(value, language)) for side, value in values.items()]
+    lines += [item(side, value_of(value, language)) for side, value in values.items()]
     if finding.step:
         lines.append(item("step", str(finding.step)))
     if finding.note:
