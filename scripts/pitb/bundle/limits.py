@@ -1,0 +1,129 @@
+"""Work on what strangers send, in a process of its own that may take so much time and memory.
+
+Where the system allows it (Linux) the process cannot have more memory than that; elsewhere it is
+watched. It may hang, crash or be ended: the caller gets one sentence.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pitb.errors import PitbError
+
+SECONDS = 30.0
+MEGABYTES = 1000
+_RESERVED = 150
+"""Megabytes of the limit that are the interpreter's and its libraries' own."""
+_POLL = 0.02
+REFUSED = 2
+"""The exit code of a worker that says in a sentence what it could not do."""
+
+
+def run(task: str, paths: Sequence[Path], seconds: float, megabytes: int) -> Any:
+    """What a task of `pitb.bundle.worker` gives for these paths, as JSON.
+
+    Args:
+        task: Its name.
+        paths: The bundles.
+        seconds: How long it may take.
+        megabytes: How much memory it may have.
+
+    Raises:
+        PitbError: The task's own sentence, or that it took too long, too much, or crashed.
+    """
+    with tempfile.TemporaryDirectory(prefix="pitb-") as scratch:
+        folder = Path(scratch)
+        answer, said = folder / "answer.json", folder / "said.txt"
+        work = folder / "work"
+        work.mkdir()
+        command = [sys.executable, "-P", "-m", "pitb.bundle.worker", task, str(megabytes)]
+        command += [str(answer), str(work), *(str(path.absolute()) for path in paths)]
+        package = str(Path(__file__).resolve().parents[2])
+        others = os.environ.get("PYTHONPATH")
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([package, others] if others else [package]),
+            # Threads of linear algebra each reserve memory, and nothing here is large.
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+            "MALLOC_ARENA_MAX": "2",
+        }
+        with said.open("wb") as sink:
+            process = subprocess.Popen(
+                command, env=environment, cwd=work, stdin=subprocess.DEVNULL, stdout=sink,
+                stderr=sink,
+            )  # fmt: skip
+            try:
+                why = _wait(process, seconds, megabytes)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+        names = " and ".join(str(path) for path in paths)
+        if why is not None:
+            raise PitbError(f"{names} could not be read: it takes more than {why}")
+        text = said.read_bytes()[-20_000:].decode(errors="replace")
+        if process.returncode == REFUSED and answer.is_file():
+            sentence = json.loads(answer.read_text(encoding="utf-8"))["error"]
+            for path in paths:
+                sentence = sentence.replace(str(path.absolute()), str(path))
+            raise PitbError(sentence)
+        if process.returncode != 0:
+            raise PitbError(f"{names} could not be read: {_crash(process.returncode, text)}")
+        return json.loads(answer.read_text(encoding="utf-8"))
+
+
+def _wait(process: "subprocess.Popen[bytes]", seconds: float, megabytes: int) -> str | None:
+    """Wait for the end; what there was too much of, where there was."""
+    ends = time.monotonic() + seconds
+    while process.poll() is None:
+        if time.monotonic() > ends:
+            return f"{seconds:g} s (--seconds)"
+        if _resident(process.pid) > megabytes << 20:
+            return f"{megabytes} MB of memory (--memory)"
+        time.sleep(_POLL)
+    return None
+
+
+def _resident(pid: int) -> int:
+    """The memory that a process has, in bytes; 0 where the system does not say so cheaply."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _crash(code: int, text: str) -> str:
+    lowered = text.lower()
+    if "memory" in lowered or "alloc" in lowered or code == -9:
+        return "it takes more memory than is allowed (--memory)"
+    last = (text.strip().splitlines() or [""])[-1][:200]
+    return f"reading it crashed ({last or f'code {code}'})"
+
+
+def limit_memory(megabytes: int) -> None:
+    """Take from this process what is beyond so much memory, where the system can."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    most = max(megabytes - _RESERVED, 50) << 20
+    kinds = [resource.RLIMIT_DATA] if sys.platform.startswith("linux") else [resource.RLIMIT_AS]
+    for kind in kinds:
+        try:
+            hard = resource.getrlimit(kind)[1]
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(kind, (most, hard))
+        except (OSError, ValueError):  # macOS refuses some
+            continue
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    except (OSError, ValueError):
+        return

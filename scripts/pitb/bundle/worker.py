@@ -1,0 +1,49 @@
+"""The process that reads what strangers have sent; `pitb.bundle.limits` starts it.
+
+Called with a task, megabytes, the file for its answer, a folder for its own use, and the bundles.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pitb.bundle import limits
+from pitb.errors import PitbError
+
+
+def main() -> int:
+    """Do the task; its answer is JSON, the value or ``{"error": sentence}``."""
+    task, megabytes, answer, work, *paths = sys.argv[1:]
+    limits.limit_memory(int(megabytes))
+    code = 0
+    found: Any
+    try:
+        found = _do(task, [Path(path) for path in paths], Path(work))
+    except PitbError as error:
+        found, code = {"error": str(error)}, limits.REFUSED
+    except MemoryError:
+        message = f"{' and '.join(paths)} takes more memory than is allowed (--memory)"
+        found, code = {"error": message}, limits.REFUSED
+    except RecursionError:
+        message = f"{' and '.join(paths)} holds something that is nested too deeply to be read"
+        found, code = {"error": message}, limits.REFUSED
+    text = json.dumps(found, ensure_ascii=True, allow_nan=False)
+    Path(answer).write_text(text, encoding="utf-8")
+    return code
+
+
+def _do(task: str, paths: list[Path], work: Path) -> Any:
+    if task == "verify":
+        from pitb.bundle import verify
+
+        return verify.verify(paths[0], work)
+    if task == "figures":
+        from pitb.bundle import figures
+
+        return [figures.of(path, work / str(number)) for number, path in enumerate(paths)]
+    raise PitbError(f"there is no task {task!r}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
