@@ -92,7 +92,7 @@ class _Crate:
         self.entities: dict[str, Any] = {}
         self.crate.metadata.extra_terms.update(TERMS)
 
-    def context(self, identifier: str, kind: str | list[str], **properties: Any) -> Any:
+    def context(self, identifier: str, kind: str | list[str], /, **properties: Any) -> Any:
         """An entity that is no file; the same identifier gives the same entity."""
         from rocrate.model import ContextEntity
 
@@ -102,22 +102,22 @@ class _Crate:
             self.entities[identifier] = self.crate.add(entity)
         return self.entities[identifier]
 
-    def file(self, name: str, kind: Sequence[str] = (), **properties: Any) -> Any:
+    def file(self, path: str, kind: Sequence[str] = (), /, **properties: Any) -> Any:
         """A file of the bundle."""
         from rocrate.model import File
 
-        if name not in self.entities:
-            content = self.files.get(name)
-            given = {"name": name, "encodingFormat": encoding(name)}
-            if content is not None:
+        if path not in self.entities:
+            content = self.files.get(path)
+            given: dict[str, Any] = {"name": path, "encodingFormat": encoding(path)}
+            if kind:
+                given["@type"] = ["File", *kind]
+            if content is not None and path != MEASURED:
                 size = len(content) if isinstance(content, bytes) else content.stat().st_size
                 given |= {"contentSize": str(size), "sha256": digest(content)}
             given |= {k: v for k, v in properties.items() if v is not None}
-            entity = File(self.crate, dest_path=name, properties=given)
-            if kind:
-                entity["@type"] = ["File", *kind]
-            self.entities[name] = self.crate.add(entity)
-        return self.entities[name]
+            entity = File(self.crate, dest_path=path, properties=given)
+            self.entities[path] = self.crate.add(entity)
+        return self.entities[path]
 
     def software(self, name: str, version: str, url: str | None) -> Any:
         return self.context(
