@@ -26,6 +26,8 @@ MOST_ROWS = 20_000_000
 """Of a file; a trace of a million parameters over 20 steps has as many."""
 
 Batch = dict[str, NDArray[Any]]
+opening: list[Callable[[Path], None]] = []
+"""Told of each file before it is read: a panic in Rust may end the process without a word."""
 
 
 @cache
@@ -57,6 +59,9 @@ def open_file(path: Path, columns: Mapping[str, str], nullable: bool = False) ->
     """
     if not path.is_file():
         raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+
+    for tell in opening:
+        tell(path)
 
     def opened() -> tuple[dict[str, str], Any]:
         import arro3.io
@@ -180,7 +185,7 @@ def _guarded(call: Callable[[], Any], path: Path) -> Any:
     except BaseException as error:  # a panic in Rust is no Exception
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        first = (str(error).splitlines() or ["malformed"])[0]
+        first = (str(error).splitlines() or ["malformed"])[0].rpartition("`Err` value: ")[2]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
 
 

@@ -15,6 +15,7 @@ may also be a folder of such files (`pitb.parts`).
 """
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -279,6 +280,8 @@ def check_schema(found: "pa.Schema", path: Path) -> None:
             )
 
 
+MOST_DIMENSIONS = 64
+"""Of a tensor; PyTorch has as many."""
 DTYPES = ("bool", "int32", "int64", "bfloat16", "float16", "float32", "float64")
 """Element types, by PyTorch's names."""
 
@@ -294,6 +297,8 @@ def _check_entry(entry: Entry) -> None:
         raise ValueError(f"{numbers} are not all numbers of 0 and more")
     if not all(isinstance(text, str) for text in (entry.quantity, entry.tensor)):
         raise ValueError("a quantity or a tensor is not named by text")
+    if len(entry.shape) > MOST_DIMENSIONS or math.prod(entry.shape) >= 2**40:
+        raise ValueError(f"a shape of {len(entry.shape)} dimensions is too large")
     if entry.step >= 2**31 or entry.dtype not in DTYPES:
         raise ValueError(f"step {entry.step} or dtype {entry.dtype!r} is out of range")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pitb import a1, compare
+from pitb import a1, compare, libraries
 from pitb.bundle.contents import RESULTS
 from pitb.bundle.inside import read_json
 from pitb.bundle.report import Report
@@ -23,12 +23,30 @@ MOST_ULPS = 1
 """Between initial values: a sine may be rounded otherwise by another system's library."""
 
 
-def check(folder: Path, config: Config, traces: Mapping[str, Trace], report: Report) -> None:
-    """Hold each trace's metadata against the configuration and both sides' recorded defaults."""
-    defaults = {
-        side: _defaults(folder, f"{RESULTS}/evidence/defaults/{side}.json", report)
-        for side in ("pytorch", "burn")
-    }
+def check(
+    folder: Path,
+    config: Config,
+    versions: Mapping[str, str],
+    traces: Mapping[str, Trace],
+    report: Report,
+) -> None:
+    """Hold each trace's metadata against the configuration and both sides' recorded defaults.
+
+    Args:
+        folder: The unpacked bundle.
+        config: Its configuration.
+        versions: Of the libraries, as the bundle says.
+        traces: By run.
+        report: What is wrong is added to it.
+    """
+    defaults = {}
+    for side, library in (("pytorch", "torch"), ("burn", "burn")):
+        name = f"{RESULTS}/evidence/defaults/{side}.json"
+        defaults[side] = _defaults(folder, name, report)
+        if versions.get(library) == libraries.recorded()["versions"][library]:
+            _check_defaults(name, side, defaults[side], report)
+        else:
+            report.taken(name, f"this pitb knows no defaults of {library} {versions.get(library)}")
     for run in config.runs:
         if run.id in traces:
             name = f"{RESULTS}/{trace_path(run.id)}"
@@ -43,6 +61,17 @@ def _defaults(folder: Path, name: str, report: Report) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = read_json(folder, name)
     return found
+
+
+def _check_defaults(name: str, side: str, found: Mapping[str, Any], report: Report) -> None:
+    """The defaults are those that this package has recorded of the same version."""
+    recorded = libraries.recorded()[side]
+    report.checked["evidence files"] += 1
+    for key, value in found.items():
+        known = recorded.get(key)
+        expected = known["defaults"] if side == "pytorch" and known is not None else known
+        if value != expected:
+            report.fault(name, f"{key} has not the defaults that are known of its library")
 
 
 def faults(

@@ -154,7 +154,7 @@ def check_crate(
     report.checked["entities of the crate"] += len(graph)
     if len(entities) != len(graph):
         report.fault(CRATE, "it has two entities with one @id")
-    _check_files(entities, names, listed, report)
+    _check_files(folder, entities, names, listed, report)
     for item in graph:
         for key, target in _references(item):
             if target not in entities and not target.startswith(("http://", "https://")):
@@ -163,6 +163,7 @@ def check_crate(
 
 
 def _check_files(
+    folder: Path,
     entities: Mapping[str, Mapping[str, Any]],
     names: Sequence[str],
     listed: Listed,
@@ -175,6 +176,8 @@ def _check_files(
             report.fault(CRATE, f"it describes {name}, which is not in the bundle")
         elif item.get("sha256") != listed.hashes.get(name) and name != MEASURED:
             report.fault(CRATE, f"it gives {name} another SHA-256 than the manifest does")
+        elif name != MEASURED and item.get("contentSize") != str((folder / name).stat().st_size):
+            report.fault(CRATE, f"it gives {name} another size than it has")
     for name in names:
         if name not in by_name and name not in (CRATE, MANIFEST):
             report.fault(CRATE, f"it does not describe {name}")

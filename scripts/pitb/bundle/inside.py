@@ -10,6 +10,10 @@ MOST_TEXT = 32 << 20
 """Bytes of a text or a JSON file; Python holds JSON in some ten times as many."""
 
 
+class Unreadable(PitbError):
+    """A file that cannot be read at all, so that nothing can be said of what it claims."""
+
+
 def read_text(folder: Path, name: str) -> str:
     """The text of a file.
 
@@ -18,13 +22,13 @@ def read_text(folder: Path, name: str) -> str:
     """
     path = folder / name
     if not path.is_file():
-        raise PitbError(f"{name} is not in the bundle")
+        raise Unreadable(f"{name} is not in the bundle")
     if path.stat().st_size > MOST_TEXT:
-        raise PitbError(f"{name} has more than {MOST_TEXT >> 20} MB")
+        raise Unreadable(f"{name} has more than {MOST_TEXT >> 20} MB")
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise PitbError(f"{name} is not UTF-8 text (byte {error.start})") from None
+        raise Unreadable(f"{name} is not UTF-8 text (byte {error.start})") from None
 
 
 def read_json(folder: Path, name: str, kind: type = dict) -> Any:
@@ -37,11 +41,11 @@ def read_json(folder: Path, name: str, kind: type = dict) -> Any:
     try:
         found = json.loads(text, parse_constant=_no_constant)
     except RecursionError:
-        raise PitbError(f"{name} is not usable JSON: it is nested too deeply") from None
+        raise Unreadable(f"{name} is not usable JSON: it is nested too deeply") from None
     except ValueError as error:  # also a number of too many digits
-        raise PitbError(f"{name} is not valid JSON: {error}") from None
+        raise Unreadable(f"{name} is not valid JSON: {error}") from None
     if not isinstance(found, kind):
-        raise PitbError(f"{name} holds {type(found).__name__}, not {kind.__name__}")
+        raise Unreadable(f"{name} holds {type(found).__name__}, not {kind.__name__}")
     return found
 
 

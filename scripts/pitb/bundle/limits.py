@@ -75,7 +75,8 @@ def run(task: str, paths: Sequence[Path], seconds: float, megabytes: int) -> Any
                 sentence = sentence.replace(str(path.absolute()), str(path))
             raise PitbError(sentence)
         if process.returncode != 0:
-            raise PitbError(f"{names} could not be read: {_crash(process.returncode, text)}")
+            what = _crash(process.returncode, text, _last_read(work))
+            raise PitbError(f"{names} could not be read: {what}")
         return json.loads(answer.read_text(encoding="utf-8"))
 
 
@@ -100,12 +101,28 @@ def _resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _crash(code: int, text: str) -> str:
+def reading(work: Path) -> Path:
+    """The file in which a worker leaves word of what it reads."""
+    return work / "reading.txt"
+
+
+def _last_read(work: Path) -> str:
+    try:
+        path = Path(reading(work).read_text(encoding="utf-8"))
+    except OSError:
+        return ""
+    parts = path.relative_to(work).parts[1:] if path.is_relative_to(work) else path.parts
+    return "/".join(parts)
+
+
+def _crash(code: int, text: str, last: str) -> str:
     lowered = text.lower()
-    if "memory" in lowered or "alloc" in lowered or code == -9:
+    if "memory allocation" in lowered or "memoryerror" in lowered or code == -9:
         return "it takes more memory than is allowed (--memory)"
-    last = (text.strip().splitlines() or [""])[-1][:200]
-    return f"reading it crashed ({last or f'code {code}'})"
+    if last and code < 0:
+        return f"{last} is not a readable Parquet file: it makes the reader crash"
+    line = (text.strip().splitlines() or [""])[-1][:200]
+    return f"reading it crashed ({line or f'code {code}'})"
 
 
 def limit_memory(megabytes: int) -> None:

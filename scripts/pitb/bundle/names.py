@@ -55,10 +55,12 @@ def check(names: Iterable[str], where: str) -> None:
             earlier = folders.setdefault(folded(folder), folder)
             if earlier != folder:
                 raise PitbError(f"{where}: {earlier!r} and {folder!r} are one folder to some systems")
-        earlier = files.setdefault(folded(name), name)
-        if earlier is not name:
-            same = "twice" if earlier == name else f"beside {earlier!r}, one name to some systems"
+        key = folded(name)
+        if key in files:
+            other = files[key]
+            same = "twice" if other == name else f"beside {other!r}, one name to some systems"
             raise PitbError(f"{where}: the name {name!r} is there {same}")
+        files[key] = name
     for key, name in files.items():
         if key in folders:
             raise PitbError(f"{where}: {name!r} is both a file and a folder")

@@ -7,6 +7,7 @@ differs for that alone.
 """
 
 import csv
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,7 +18,7 @@ import numpy as np
 
 from pitb import batches, compare, ledger, listing, page_json, parquet, tables
 from pitb.bundle.contents import RESULTS
-from pitb.bundle.inside import first_difference, read_json, read_text
+from pitb.bundle.inside import Unreadable, first_difference, read_json, read_text
 from pitb.bundle.report import Report
 from pitb.compare import Comparison, NotComparable, Row
 from pitb.config import Config
@@ -158,6 +159,18 @@ def _equal_json(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
+def check_batches(folder: Path, config: Config, report: Report) -> None:
+    """What the burn programs were given is what the configuration says."""
+    for program in config.programs("burn"):
+        for batch, made in batches.burn_batches(config, program).items():
+            name = f"{RESULTS}/batches/{batch}.json"
+            report.checked["evidence files"] += 1
+            # The lines that an option came from are named with the folder they are read from here.
+            text = json.dumps(made, ensure_ascii=False).replace(f"{folder}/", "")
+            if read_json(folder, name) != json.loads(text):
+                report.fault(name, "it is not what the configuration gives")
+
+
 def check_lists(folder: Path, made: Sequence[Comparison], report: Report) -> None:
     """The list of comparisons, in its three forms; ``made`` in the order of their files' names."""
     expected = {
@@ -186,6 +199,8 @@ def check_tables(folder: Path, config: Config, sources: Recomputed, report: Repo
         below = f"{RESULTS}/tables/{page}"
         try:
             made = build(page, sources)
+        except Unreadable:
+            raise
         except (PitbError, KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
             report.fault(below, f"its tables cannot be made of what is here: {error}")
             continue

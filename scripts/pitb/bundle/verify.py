@@ -9,7 +9,15 @@ from typing import Any
 
 import pitb
 from pitb import parts, parquet
-from pitb.bundle import configured, contents, described, recompute, rescoped, unpacking
+from pitb.bundle import (
+    configured,
+    contents,
+    described,
+    recompute,
+    rescoped,
+    retrained,
+    unpacking,
+)
 from pitb.bundle.contents import RESULTS
 from pitb.bundle.inside import read_json
 from pitb.bundle.report import Report
@@ -22,9 +30,7 @@ OBSERVED = (
     ("evidence/noassign.json", "what the compiler said"),
     ("evidence/discard.json", "what the compiler and a program said"),
     ("evidence/must-use.json", "what the compiler said"),
-    ("evidence/defaults", "what the libraries said; the traces are held against it"),
     ("evidence/schedules.json", "what the libraries' schedulers gave; sheets are held against it"),
-    ("batches", "what the burn programs were given"),
     ("explain", "it is computed by pitb explain, from the same traces"),
     ("port", "it needs cargo and torch"),
     ("digits", "its traces are read, what is said of them is not computed again"),
@@ -42,33 +48,44 @@ def verify(path: Path, work: Path) -> dict[str, Any]:
     Raises:
         PitbError: It could not be read: what is wrong, in a sentence.
     """
-    report = Report(str(path))
     folder = work / "bundle"
     folder.mkdir()
+    try:
+        return _verify(path, folder)
+    except PitbError as error:
+        sentence = str(error).replace(f"{folder}/", "")
+        where = "" if sentence.startswith(str(path)) else f"{path}: "
+        raise PitbError(f"{where}{sentence}") from None
+
+
+def _verify(path: Path, folder: Path) -> dict[str, Any]:
+    report = Report(str(path))
     with unpacking.opened(path) as archive:
         names = [entry.filename for entry in archive.entries]
         archive.unpack(folder)
     listed = described.check_manifest(folder, names, report)
     described.check_name(path, folder, report)
-    described.check_measured(folder, names, report)
-    told = described.description(folder)
-    described.check_crate(folder, names, told, listed, report)
-    if told["pitb"] != pitb.__version__:
-        report.notes.append(f"made by pitb {told['pitb']}, checked by pitb {pitb.__version__}")
-    if told["differs_from_commit"]:
-        changed = ", ".join(told["differs_from_commit"][:3])
-        report.notes.append(f"its sources differ from commit {told['commit']}: {changed}")
+    altered = bool(report.faults)
     try:
+        described.check_measured(folder, names, report)
+        told = described.description(folder)
+        described.check_crate(folder, names, told, listed, report)
+        if told["pitb"] != pitb.__version__:
+            report.notes.append(f"made by pitb {told['pitb']}, checked by pitb {pitb.__version__}")
+        if told["differs_from_commit"]:
+            changed = ", ".join(told["differs_from_commit"][:3])
+            report.notes.append(f"its sources differ from commit {told['commit']}: {changed}")
         _recompute(folder, names, told, report)
     except PitbError as error:
         # What is broken where a checksum is wrong was told already.
+        if not altered:
+            raise
         sentence = str(error).replace(f"{folder}/", "")
-        if not report.faults:
-            raise PitbError(f"{path}: {sentence}") from None
         report.taken("what follows from the altered files", sentence)
     report.notes.append(
-        "traces that were made up together with all that follows from them cannot be told from "
-        "within; who vouches for the hash vouches for them"
+        "traces that differ from the true ones by no more than roundings, with all that follows "
+        "from them made again, cannot be told from within; who vouches for the hash vouches for "
+        "them, and for what is listed as not recomputed"
     )
     return report.json()
 
@@ -83,13 +100,15 @@ def _recompute(
     for name in missing:
         report.fault(f"{RESULTS}/{name}", "it is missing: the configuration asks for it")
     traces = recompute.read_traces(folder, config, report)
-    configured.check(folder, config, traces, report)
+    configured.check(folder, config, told["versions"], traces, report)
+    retrained.check(config, traces, report)
     _check_other_traces(folder, names, config, report)
     if missing:
         report.taken("comparisons, tables and ledger", f"{RESULTS}/{missing[0]} is missing")
         return
     made = recompute.check_comparisons(folder, config, traces, report)
     recompute.check_steps(folder, config, traces, report)
+    recompute.check_batches(folder, config, report)
     in_order = [
         made[pair.a, pair.b]
         for pair in sorted(config.pairs, key=lambda pair: comparison_path(pair.a, pair.b))

@@ -16,12 +16,16 @@ def main() -> int:
     """Do the task; its answer is JSON, the value or ``{"error": sentence}``."""
     task, megabytes, answer, work, *paths = sys.argv[1:]
     limits.limit_memory(int(megabytes))
+    _note_reading(Path(work))
     code = 0
     found: Any
     try:
         found = _do(task, [Path(path) for path in paths], Path(work))
     except PitbError as error:
         found, code = {"error": str(error)}, limits.REFUSED
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is not installed here; pip install pitb brings it"
+        found, code = {"error": message}, limits.REFUSED
     except MemoryError:
         message = f"{' and '.join(paths)} takes more memory than is allowed (--memory)"
         found, code = {"error": message}, limits.REFUSED
@@ -31,6 +35,16 @@ def main() -> int:
     text = json.dumps(found, ensure_ascii=True, allow_nan=False)
     Path(answer).write_text(text, encoding="utf-8")
     return code
+
+
+def _note_reading(work: Path) -> None:
+    """Leave word of the Parquet file that is being read, should reading it end this process."""
+    from pitb import parquet
+
+    def tell(path: Path) -> None:
+        limits.reading(work).write_text(str(path), encoding="utf-8")
+
+    parquet.opening.append(tell)
 
 
 def _do(task: str, paths: list[Path], work: Path) -> Any:
