@@ -36,6 +36,8 @@ rule make_bundle:
         record="results/bundles/latest.json",
     log:
         "results/logs/make_bundle.log",
+    benchmark:
+        "results/benchmarks/make_bundle.tsv"
     params:
         root=ROOT,
         dirty="--allow-dirty" if os.getenv("PITB_ALLOW_DIRTY") else "",
@@ -55,6 +57,8 @@ rule check_crate:
         said="results/bundles/crate.txt",
     log:
         "results/logs/check_crate.log",
+    benchmark:
+        "results/benchmarks/check_crate.tsv"
     message:
         "Asking the RO-Crate validator about the bundle"
     shell:
@@ -69,6 +73,8 @@ rule verify_bundle:
         said="results/bundles/verified.txt",
     log:
         "results/logs/verify_bundle.log",
+    benchmark:
+        "results/benchmarks/verify_bundle.tsv"
     message:
         "Verifying the bundle as a stranger would"
     shell:

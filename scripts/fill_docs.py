@@ -14,6 +14,7 @@ from pitb import arguments as command_line
 from pitb import ledger, marks, problems
 from pitb.breadth import laws
 from pitb.breadth.equation_findings import meaning
+from pitb.bundle import validate
 from pitb.errors import PitbError, run_main
 from pitb.files import read_json, read_text, write_text
 from pitb.ledger import AGREES, Judged
@@ -31,6 +32,7 @@ FILES = {
     "docs/breadth.md": "en",
     "docs/porting.md": "en",
     "docs/recording.md": "en",
+    "docs/bundles.md": "en",
 }
 
 ROWS = {
@@ -113,6 +115,8 @@ TARGETS_ZH = {
     "bench": "和最朴素的做法对比，测量流水线",
     "docs": "把生成的内容写进文档",
     "docs-check": "说出哪些文档过时了",
+    "bundle": "结果、源码和运行记录合成一个 zip，别人可用 pitb verify 检查",
+    "publish-check": "Zenodo 之类的存档所要的是否齐全；不上传任何东西",
     "help": "列出这些目标",
 }
 
@@ -179,6 +183,7 @@ def contents(language: str) -> dict[str, str]:
             "crates/pitb-record/examples/digits.rs", "    let config = ", "    let cross_entropy"
         ),
         "recording-cost": recording_cost(bench),
+        "crate-exceptions": exceptions_table(),
     }
 
 
@@ -296,6 +301,12 @@ def laws_table() -> str:
         cells = (item["law"], f"{item['base']:.2g}", item["growth"], item["reason"])
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def exceptions_table() -> str:
+    """The recommendations of RO-Crate that a bundle does not follow."""
+    rows = [f"| {item.check} | {item.why} |" for item in validate.EXCEPTIONS]
+    return "\n".join(["| check | why |", "| --- | --- |", *rows])
 
 
 EXAMPLES = """  python scripts/fill_docs.py

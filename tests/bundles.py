@@ -15,19 +15,23 @@ from pitb.bundle import contents, crate, making, packing
 from pitb.config import load
 
 
-def made(root: Path, folder: Path, whole: bool = False) -> Path:
-    """A bundle of the results, as make bundle writes it; not `whole`: without the breadth."""
+def made(root: Path, folder: Path, parts: tuple[str, ...] = ()) -> Path:
+    """A bundle of the results, as make bundle writes it.
+
+    It has what the configuration asks for, and of the parts those that begin with one of these.
+    """
     config = [root / "config/config.yaml"]
     schema = root / "config/schema.json"
-    results = root / "results"
-    if not whole:
-        results = folder / "results"
-        for name in contents.required(load(config, schema)):
-            target = results / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(root / "results" / name, target)
-        for name in ("logs", "benchmarks"):
-            shutil.copytree(root / "results" / name, results / name)
+    results = folder / "results"
+    names = contents.required(load(config, schema))
+    for found in contents.found_parts(root / "results").values() if parts else ():
+        names += [name for name in found if name.startswith(parts)]
+    for name in names:
+        target = results / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / "results" / name, target)
+    for name in ("logs", "benchmarks"):
+        shutil.copytree(root / "results" / name, results / name)
     before = Path.cwd()
     os.chdir(root)  # where Snakemake ran
     try:

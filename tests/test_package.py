@@ -6,11 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import bundles
 import pytest
 
-MOST_MB = 250
+MOST_MB = 200
 CALL = "torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)"
-HEAVY = ("torch", "timm", "snakemake", "matplotlib", "scipy", "sklearn", "pandas")
+HEAVY = (
+    *("torch", "timm", "snakemake", "matplotlib", "scipy", "sklearn", "pandas"),
+    *("pyarrow", "rocrate", "rocrate_validator"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +41,11 @@ def installed(root, tmp_path_factory):
         done = subprocess.run([*uv, *map(str, command)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     return environment
+
+
+@pytest.fixture(scope="module")
+def bundle(root, tmp_path_factory):
+    return bundles.made(root, tmp_path_factory.mktemp("bundle"))
 
 
 def packages(environment):
@@ -69,15 +78,20 @@ def test_the_files_that_modules_read_come_along(root, installed):
         (["explain", "PYTORCH/rmsprop.parquet", "BURN/rmsprop.parquet"], 1, "momentum"),
         (["explain", "pytorch:AdamW lr=0.01", "burn:AdamW lr=0.01"], 1, "weight_decay"),
         (["diagnose", "BURN/rmsprop.parquet"], 0, "RMSprop"),
+        (["verify", "BUNDLE"], 0, "258 ledger rows"),
+        (["verify", "BUNDLE", "--json"], 0, '"verdict": "OK"'),
+        (["diff", "BUNDLE", "BUNDLE"], 0, "0 rounding, 0 real"),
         (["--version"], 0, "pitb"),
         (["port", "torch.optim.AdamW(model.parameters(), lrr=1)"], 2, "nearest: 'lr'"),
     ],
 )  # fmt: skip
-def test_every_command_works_without_the_libraries(root, installed, tmp_path, words, code, said):
+def test_every_command_works_without_the_libraries(
+    root, installed, bundle, tmp_path, words, code, said
+):
     (tmp_path / "x.rs").write_text("fn f() { let a = AdamConfig::new().init(); }\n"
                                    "use burn::optim::AdamConfig;\n")  # fmt: skip
     sides = {side.upper(): str(root / "results/traces" / side) for side in ("pytorch", "burn")}
-    places = {**sides, "FOLDER": str(tmp_path)}
+    places = {**sides, "FOLDER": str(tmp_path), "BUNDLE": str(bundle)}
     for place, folder in places.items():
         words = [word.replace(place, folder) for word in words]
     done = subprocess.run(

@@ -105,7 +105,8 @@ def make(
     for name in contents.ADDED:
         if name in files:
             raise PitbError(f"git tracks {name}, which is the name of a file of the bundle itself")
-    jobs = provenance.jobs(Path(), [name for name in files if name.startswith("results/")])
+    made = [name for name in files if name.startswith(f"{contents.RESULTS}/")]
+    jobs = provenance.jobs(Path(), made, root)
     facts = _facts(root, results, loaded, tracked)
     description = {
         "format": contents.FORMAT,

@@ -4,6 +4,7 @@ import base64
 import binascii
 import csv
 import json
+import os
 import platform
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -45,27 +46,35 @@ class _Found:
     outputs: list[str] = field(default_factory=list)
 
 
-def jobs(folder: Path, outputs: Iterable[str]) -> list[Job]:
+def jobs(folder: Path, outputs: Iterable[str], root: Path) -> list[Job]:
     """The jobs that made these files, in order of rule and output.
 
     Args:
         folder: Where Snakemake ran.
         outputs: Paths as Snakemake knows them, below that folder.
+        root: The project, whose files are named as it names them wherever Snakemake ran.
 
     Raises:
         PitbError: Of none of them is there a record, or a record is malformed.
     """
     wanted = set(outputs)
+    places = [f"{path.resolve()}/" for path in (root, folder)]
+
+    def tidy(text: str) -> str:
+        for place in places:
+            text = text.replace(place, "")
+        return text
+
     found: dict[tuple[str, str], _Found] = {}
     for path, record in _records(folder / RECORDS):
         made = path in wanted or any(output.startswith(f"{path}/") for output in wanted)
         if not made or record["incomplete"]:
             continue
-        key = (record["rule"], record["shellcmd"] or "")
+        key = (record["rule"], tidy(record["shellcmd"] or ""))
         job = found.setdefault(
             key,
             _Found(
-                tuple(record["input"]),
+                tuple(tidy(name) for name in record["input"]),
                 tuple(record["log"]),
                 record["starttime"],
                 record["endtime"],
@@ -99,6 +108,11 @@ def _records(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, {key: record[key] for key in known}
         except (binascii.Error, UnicodeDecodeError, ValueError, KeyError, TypeError):
             raise PitbError(f"{path} is no record of Snakemake 9's; run make again") from None
+
+
+OWN = ("make_bundle", "check_crate", "verify_bundle")
+"""The rules that make and check a bundle: what they leave behind is of no result, and would make
+each bundle differ from the one before."""
 
 
 def tool(job: Job) -> str:
@@ -136,18 +150,20 @@ def measured(
             for job in listed
         ],
         "benchmarks": {
-            path.stem: _benchmark(path) for path in sorted((results / "benchmarks").glob("*.tsv"))
+            path.stem: _benchmark(path)
+            for path in sorted((results / "benchmarks").glob("*.tsv"))
+            if path.stem not in OWN
         },
         "logs": {
-            path.stem: _log(path, places) for path in sorted((results / "logs").glob("*.log"))
+            path.stem: _log(path, places)
+            for path in sorted((results / "logs").glob("*.log"))
+            if path.stem not in OWN
         },
     }
 
 
 def machine() -> dict[str, Any]:
     """This machine, without its name: that tells no reader anything, and may tell too much."""
-    import os
-
     return {
         "system": platform.system(),
         "release": platform.release(),

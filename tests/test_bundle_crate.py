@@ -1,0 +1,107 @@
+"""The crate before the official validator, without a network; and the breadth in a whole bundle."""
+
+import json
+import re
+import socket
+
+import bundles
+import pytest
+
+from pitb.bundle import contents, packing, validate, verify
+
+pytestmark = pytest.mark.pipeline
+
+
+@pytest.fixture(scope="module")
+def whole(root, tmp_path_factory):
+    parts = ("breadth-slice/", "evidence/schedules.json", "digits/")
+    return bundles.made(root, tmp_path_factory.mktemp("whole"), parts)
+
+
+@pytest.fixture(scope="module")
+def files(whole):
+    return bundles.files_of(whole)
+
+
+@pytest.fixture(scope="module")
+def small(root, tmp_path_factory):
+    return bundles.made(root, tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """No network: whoever asks for it fails the test."""
+
+    def refuse(*_, **__):
+        raise AssertionError("something asked the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+
+
+def test_the_validator_complains_of_the_exceptions_and_nothing_else(small, alone):
+    found = validate.issues(small)
+    assert validate.complaints(found) == []
+    # Each exception is one that it does complain of, or it would be excepted for nothing.
+    assert {issue.check for issue in found} == {item.check for item in validate.EXCEPTIONS}
+    assert {issue.severity for issue in found} == {validate.RECOMMENDED}
+
+
+def test_the_validator_does_look(small, tmp_path, alone):
+    spoilt = bundles.files_of(small)
+    crate = json.loads(spoilt[contents.CRATE])
+    for item in crate["@graph"]:
+        item.pop("instrument", None)
+        if item["@id"] == "./":
+            item.pop("license")
+    spoilt[contents.CRATE] = packing.json_bytes(crate)
+    rest = {name: content for name, content in spoilt.items() if name != contents.MANIFEST}
+    path = bundles.packed({**rest, contents.MANIFEST: packing.manifest(rest)}, tmp_path)
+    found = validate.complaints(validate.issues(path))
+    assert any(line.startswith("REQUIRED") and "license" in line for line in found)
+    assert any("instrument" in line for line in found)
+
+
+def test_the_page_lists_the_exceptions_that_the_code_makes(root):
+    page = (root / "docs/bundles.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", page.partition("## The crate's exceptions")[2],
+                      re.MULTILINE)[2:]  # fmt: skip
+    assert rows == [(item.check, item.why) for item in validate.EXCEPTIONS]
+
+
+# -- the breadth -----------------------------------------------------------------------------------
+
+
+def checked(path, folder):
+    work = folder / "work"
+    work.mkdir()
+    return verify.verify(path, work)
+
+
+def test_a_whole_bundle_has_the_breadth_checked(whole, tmp_path):
+    found = checked(whole, tmp_path)
+    assert found["faults"] == []
+    assert found["checked"]["sheets"] >= 32
+    assert found["checked"]["findings"] >= 4
+    again = bundles.pitb("verify", whole)
+    assert again.code == 0, again.out + again.err
+    assert again.seconds < 30
+    assert again.megabytes < 1000
+
+
+def test_what_is_changed_in_the_breadth_is_found(files, tmp_path):
+    changed = dict(files)
+    below = "results/breadth-slice"
+    for name, old, new in (
+        (f"{below}/options.md", "| same |", "| different by formula |"),
+        (f"{below}/findings.csv", "default-adamw-weight-decay", "default-adamw-other"),
+        (f"{below}/summary.txt", "OK", "MISMATCH"),
+    ):
+        assert old.encode() in changed[name], name
+        changed[name] = changed[name].replace(old.encode(), new.encode(), 1)
+    outcomes = f"{below}/judged/lion/outcomes.json"
+    changed[outcomes] = changed[outcomes].replace(b'"verdict": "OK"', b'"verdict": "MISMATCH"', 1)
+    found = checked(bundles.packed(bundles.mended(changed), tmp_path), tmp_path)
+    where = {item["where"] for item in found["faults"]}
+    assert {f"{below}/options.md", f"{below}/findings.csv", f"{below}/summary.txt"} <= where
+    assert f"{below}/verdicts.csv" in where
