@@ -88,17 +88,24 @@ def rewritten(content, change, metadata=None):
     return sink.getvalue()
 
 
-def one_value(step, quantity, tensor, change):
+def trace_of(run):
+    return f"results/traces/{run}.parquet"
+
+
+def one_value(run, step, quantity, tensor, change):
+    name = trace_of(run)
+
     def edit(found):
         entry = found.by_key()[(step, quantity, tensor)]
         found.values[entry.first_row] = change(found.values[entry.first_row])
 
-    return lambda files: files.update({TRACE: rewritten(files[TRACE], edit)})
+    return lambda files: files.update({name: rewritten(files[name], edit)})
 
 
-def told(**metadata):
+def told(run, **metadata):
+    name = trace_of(run)
     named = {key.replace("__", "."): value for key, value in metadata.items()}
-    return lambda files: files.update({TRACE: rewritten(files[TRACE], None, named)})
+    return lambda files: files.update({name: rewritten(files[name], None, named)})
 
 
 def swapped(files):
@@ -198,139 +205,174 @@ def described_as(key, value):
     return change
 
 
+def against(run, other=None):
+    """The comparison of burn's run with PyTorch's."""
+    plain = (other or run).partition("-")[0]
+    return f"results/comparisons/pytorch.{plain}--burn.{run}.parquet"
+
+
+ADAGRAD, ADAMW, SGDM = (trace_of(f"burn/{name}") for name in ("adagrad", "adamw", "sgdm"))
 DEFAULTS = "results/evidence/defaults/burn.json"
+TABLES = "results/tables/optimizer-defaults"
 ALTERATIONS = {
-    "a parameter": (
-        one_value(10, "param", "fc1.weight", lambda value: value + 10),
-        [(f"{COMPARISON}, row", "max_abs of param fc1.weight at step 10"), (TRACE, "trained again"),
-         ("results/ledger.csv", "but the traces give")],
-    ),
-    "a parameter by little": (
-        one_value(4, "param", "fc2.bias", lambda value: np.nextafter(np.float32(value), 9)),
-        [(f"{COMPARISON}, row", "of param fc2.bias at step 4")],
-    ),
-    "a loss": (
-        one_value(3, "loss", "", lambda value: value * 1.01),
-        [(f"{COMPARISON}, row", "loss at step 3"), (TRACE, "loss at step 3[0]")],
-    ),
-    "a gradient": (
-        one_value(2, "grad", "fc1.weight", lambda value: value + 1e-3),
-        [(TRACE, "but trained again by the reference")],
-    ),
-    "a state": (
-        one_value(5, "state.square_avg", "fc1.bias", lambda value: value * 2 + 1e-3),
-        [(TRACE, "but trained again by the reference")],
-    ),
-    "a rate": (
-        one_value(5, "lr", "", lambda value: value * 2),
-        [(TRACE, "")],
-    ),
-    "a number that is none": (
-        one_value(5, "param", "fc1.bias", lambda value: float("nan")),
-        [(COMPARISON, "its error is")],
-    ),
-    "two traces": (swapped, [(TRACE, "its metadata says run 'burn/rmsprop-aligned'")]),
-    "two traces and their names": (
-        swapped_and_renamed,
-        [(TRACE, "its metadata says momentum 0.0"), (OTHER, "its metadata says momentum 0.9")],
-    ),
-    "another rate told": (told(configuration__lr=0.5), [(TRACE, "its metadata says lr 0.5")]),
-    "another option told": (
-        told(configuration__options__epsilon=1e-3),
-        [(TRACE, "its metadata says epsilon 0.001, but the configuration gives 1e-05")],
-    ),
-    "another problem told": (told(model__name="conv"), [(TRACE, "says problem 'conv'")]),
-    "another start": (start_of_both, [(TRACE, "it starts from fc1.bias[3]")]),
-    "a verdict": (flipped, [(COMPARISON, "its verdict is 'OK', but the traces give 'MISMATCH'")]),
-    "a row of a comparison": (smaller, [(f"{COMPARISON}, row 8", "max_abs of")]),
-    "the list of comparisons": (
-        text("results/comparisons.md", "MISMATCH", "OK"),
-        [("results/comparisons.md", "computed again")],
-    ),
-    "the summary": (
-        text("results/comparisons.summary", "9 MISMATCH", "0 MISMATCH"),
-        [("results/comparisons.summary", "computed again")],
-    ),
-    "a table": (
-        text("results/tables/optimizer-defaults/mismatch.md", "1.74e+00", "1.74e-09"),
-        [("results/tables/optimizer-defaults/mismatch.md", "1.74e-09")],
-    ),
-    "a Chinese table": (
-        text("results/tables/optimizer-defaults/mismatch.zh.md", "1.74e+00", "1.74e-09"),
-        [("results/tables/optimizer-defaults/mismatch.zh.md", "line")],
-    ),
-    "a figure": (
-        text("results/tables/one-step/figures.csv", "True", "False"),
-        [("results/tables/one-step/figures.csv", "but computed again")],
-    ),
-    "the ledger": (
-        text("results/ledger.csv", ",agrees,", ",differs,"),
-        [("results/ledger.csv", "it says 'differs', but the traces give")],
-    ),
-    "a ledger that claims more": (
-        claims_more,
-        [("results/ledger.csv", "it says 'agrees', but the traces give"),
-         ("results/checked.txt", "it says that all is well, but")],
-    ),
-    "the ledger for people": (
-        text("results/ledger.md", "258 agrees", "259 agrees"),
-        [("results/ledger.md", "computed again")],
-    ),
-    "the tolerance": (
-        text("config/config.yaml", "tolerance: 1e-6", "tolerance: 1.0"),
-        [(COMPARISON, "its tolerance is 1e-06, but the traces give 1.0")],
-    ),
-    "evidence of a table": (
-        text("results/evidence/discard.json", '"warnings": 0', '"warnings": 7'),
-        [("results/tables/one-step/discard.md", "computed again")],
-    ),
-    "defaults": (
-        text(DEFAULTS, '"alpha": 0.99', '"alpha": 0.5'),
-        [(DEFAULTS, "RmsPropConfig has not the defaults"), (TRACE, "its metadata says alpha 0.99")],
-    ),
-    "the JSON of a step": (
-        text("results/evidence/train-step/burn/sgd.json", "1.140057", "1.150057"),
-        [("results/evidence/train-step/burn/sgd.json", "the numbers of the trace of burn/sgd")],
-    ),
-    "a preflight": (
-        text("results/evidence/preflight/compare-0.json", "identical", "different"),
-        [("results/evidence/preflight/compare-0.json", "not what the traces give")],
-    ),
-    "what burn was given": (
-        text("results/batches/burn-optdef-0.json", '"lr": 0.01', '"lr": 0.02'),
-        [("results/batches/burn-optdef-0.json", "not what the configuration gives")],
-    ),
-    "a trace less": (
-        removed(TRACE), [(TRACE, "it is missing: the configuration asks for it")]
-    ),
-    "a table less": (
-        removed("results/tables/one-step/moves.md"),
-        [("results/tables/one-step/moves.md", "the configuration asks for it")],
-    ),
-    "what varies": (measured, [(contents.MEASURED, "has not the SHA-256 that it says")]),
-    "what varies, by a blank": (
-        text(contents.MEASURED, '"machine": ', '"machine":  '),
-        [(contents.MEASURED, "it was edited")],
-    ),
-    "the description": (
-        described_as("result", "ledger: 999 agrees"), [(contents.CRATE, "#run has description")]
-    ),
-    "a version": (
-        described_as("versions", {"torch": "1.0"}), [(contents.CRATE, "#torch has softwareVersion")]
-    ),
+    "numbers": {
+        "a parameter": (
+            one_value("burn/rmsprop", 10, "param", "fc1.weight", lambda value: value + 10),
+            [(f"{COMPARISON}, row", "max_abs of param fc1.weight at step 10"),
+             (TRACE, "trained again"), ("results/ledger.csv", "but the traces give")],
+        ),
+        "a parameter by little": (
+            one_value("burn/adamw", 4, "param", "fc2.bias",
+                      lambda value: np.nextafter(np.float32(value), np.float32(9))),
+            [(f"{against('adamw')}, row", "of param fc2.bias at step 4")],
+        ),
+        "a loss": (
+            one_value("burn/adagrad", 3, "loss", "", lambda value: value * 1.01),
+            [(f"{against('adagrad')}, row", "loss at step 3"), (ADAGRAD, "loss at step 3[0]")],
+        ),
+        "a gradient": (
+            one_value("burn/sgdm", 2, "grad", "fc1.weight", lambda value: value + 1e-3),
+            [(SGDM, "grad of fc1.weight at step 2[0]: it is")],
+        ),
+        "a state": (
+            one_value("burn/rmsprop-aligned", 5, "state.square_avg", "fc1.bias",
+                      lambda value: value * 2 + 1e-3),
+            [(OTHER, "state.square_avg of fc1.bias at step 5[0]: it is")],
+        ),
+        "a rate": (
+            one_value("burn/sgdm-aligned", 5, "lr", "", lambda value: value * 2),
+            [(trace_of("burn/sgdm-aligned"), "trained again")],
+        ),
+        "a number that is none": (
+            one_value("burn/adagrad-aligned", 5, "param", "fc1.bias", lambda value: float("nan")),
+            [(against("adagrad-aligned"), "its error is")],
+        ),
+    },
+    "traces": {
+        "two traces": (swapped, [(TRACE, "its metadata says run 'burn/rmsprop-aligned'")]),
+        "another rate told": (
+            told("burn/adagrad", configuration__lr=0.5), [(ADAGRAD, "its metadata says lr 0.5")]
+        ),
+        "another option told": (
+            told("burn/adamw", configuration__options__epsilon=1e-3),
+            [(ADAMW, "its metadata says epsilon 0.001, but the configuration gives 1e-05")],
+        ),
+        "another problem told": (
+            told("burn/sgdm", model__name="conv"), [(SGDM, "says problem 'conv'")]
+        ),
+        "threads told": (
+            told("pytorch/sgd", threads=8), [(trace_of("pytorch/sgd"), "says threads 8")]
+        ),
+    },
+    "traces and their names": {
+        "two traces": (
+            swapped_and_renamed,
+            [(TRACE, "its metadata says momentum 0.0"), (OTHER, "its metadata says momentum 0.9")],
+        ),
+    },
+    "another start": {
+        "of both sides": (start_of_both, [(TRACE, "it starts from fc1.bias[3]")]),
+    },
+    "what follows": {
+        "a verdict": (
+            flipped, [(COMPARISON, "its verdict is 'OK', but the traces give 'MISMATCH'")]
+        ),
+        "the list of comparisons": (
+            text("results/comparisons.md", "MISMATCH", "OK"),
+            [("results/comparisons.md", "computed again")],
+        ),
+        "the summary": (
+            text("results/comparisons.summary", "9 MISMATCH", "0 MISMATCH"),
+            [("results/comparisons.summary", "computed again")],
+        ),
+        "a table": (
+            text(f"{TABLES}/mismatch.md", "1.74e+00", "1.74e-09"),
+            [(f"{TABLES}/mismatch.md", "1.74e-09")],
+        ),
+        "a Chinese table": (
+            text(f"{TABLES}/mismatch.zh.md", "1.74e+00", "1.74e-09"),
+            [(f"{TABLES}/mismatch.zh.md", "line")],
+        ),
+        "a figure": (
+            text("results/tables/one-step/figures.csv", "True", "False"),
+            [("results/tables/one-step/figures.csv", "but computed again")],
+        ),
+        "the ledger": (
+            text("results/ledger.csv", ",agrees,", ",differs,"),
+            [("results/ledger.csv", "it says 'differs', but the traces give")],
+        ),
+        "the ledger for people": (
+            text("results/ledger.md", "258 agrees", "259 agrees"),
+            [("results/ledger.md", "computed again")],
+        ),
+        "the JSON of a step": (
+            text("results/evidence/train-step/burn/sgd.json", "1.140057", "1.150057"),
+            [("results/evidence/train-step/burn/sgd.json", "the numbers of the trace of burn/sgd")],
+        ),
+        "a preflight": (
+            text("results/evidence/preflight/compare-0.json", "identical", "different"),
+            [("results/evidence/preflight/compare-0.json", "not what the traces give")],
+        ),
+        "what burn was given": (
+            text("results/batches/burn-optdef-0.json", '"lr": 0.01', '"lr": 0.02'),
+            [("results/batches/burn-optdef-0.json", "not what the configuration gives")],
+        ),
+    },
+    "what it follows from": {
+        "a row of a comparison": (smaller, [(f"{COMPARISON}, row 8", "max_abs of")]),
+        "a ledger that claims more": (
+            claims_more,
+            [("results/ledger.csv", "it says 'agrees', but the traces give"),
+             ("results/checked.txt", "it says that all is well, but")],
+        ),
+        "evidence of a table": (
+            text("results/evidence/discard.json", '"warnings": 0', '"warnings": 7'),
+            [("results/tables/one-step/discard.md", "computed again")],
+        ),
+        "defaults": (
+            text(DEFAULTS, '"alpha": 0.99', '"alpha": 0.5'),
+            [(DEFAULTS, "RmsPropConfig has not the defaults"),
+             (TRACE, "its metadata says alpha 0.99")],
+        ),
+        "the tolerance": (
+            text("config/config.yaml", "tolerance: 1e-6", "tolerance: 1.0"),
+            [(COMPARISON, "its tolerance is 1e-06, but the traces give 1.0")],
+        ),
+        "what varies": (measured, [(contents.MEASURED, "has not the SHA-256 that it says")]),
+        "the description": (
+            described_as("result", "ledger: 999 agrees"), [(contents.CRATE, "#run has description")]
+        ),
+    },
+    "less": {
+        "a version": (
+            described_as("versions", {"torch": "1.0"}),
+            [(contents.CRATE, "#torch has softwareVersion")],
+        ),
+        "a trace": (removed(TRACE), [(TRACE, "it is missing: the configuration asks for it")]),
+        "a table": (
+            removed("results/tables/one-step/moves.md"),
+            [("results/tables/one-step/moves.md", "the configuration asks for it")],
+        ),
+        "what varies, by a blank": (
+            text(contents.MEASURED, '"machine": ', '"machine":  '),
+            [(contents.MEASURED, "it was edited")],
+        ),
+    },
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ALTERATIONS)
 def test_an_alteration_is_found_though_all_checksums_are_mended(good, tmp_path, kind):
-    change, expected = ALTERATIONS[kind]
     files = dict(good)
-    change(files)
-    assert files != good
+    for name, (change, _) in ALTERATIONS[kind].items():
+        before = dict(files)
+        change(files)
+        assert files != before, name
     told = faults(bundles.packed(bundles.mended(files), tmp_path), tmp_path)
     found = [f"{where}: {what}" for where, what in told]
-    for where, what in expected:
-        assert any(line.startswith(where) and what in line for line in found), found[:20]
+    for name, (_, expected) in ALTERATIONS[kind].items():
+        for where, what in expected:
+            assert any(line.startswith(where) and what in line for line in found), (name, found)
 
 
 # -- what nobody mended -------------------------------------------------------------------------
@@ -349,23 +391,24 @@ def test_a_changed_byte_is_found(good, bundle, tmp_path):
     assert any(where == TRACE and "its SHA-256 is" in what for where, what in found)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "what"),
-    [
-        (TRACE, None, "it is missing: the manifest lists it"),
-        ("README.md", None, "it is missing: the manifest lists it"),
-        ("results/traces/burn/more.parquet", b"x", "it was added: the manifest does not list it"),
-        ("scripts/pitb/__main__.py", b"import os\n", "its SHA-256 is"),
-        (contents.CRATE, None, "it is missing"),
-        (contents.MEASURED, None, "it is missing"),
-    ],
-)
-def test_a_file_more_or_less_or_another_is_found(good, bundle, tmp_path, name, content, what):
-    files = {key: value for key, value in good.items() if key != name}
-    if content is not None:
-        files[name] = content
-    found = unmended(files, tmp_path, bundle.name)
-    assert any(where == name and what in said for where, said in found), found[:9]
+def test_files_more_or_less_or_others_are_found(good, bundle, tmp_path):
+    files = dict(good)
+    del files["README.md"], files["results/traces/burn/sgd.parquet"]
+    files["results/traces/burn/more.parquet"] = b"x"
+    files["scripts/pitb/__main__.py"] = b"import os\n"
+    found = dict(unmended(files, tmp_path, bundle.name))
+    assert "it is missing: the manifest lists it" in found["README.md"]
+    assert "it is missing" in found["results/traces/burn/sgd.parquet"]
+    assert "it was added" in found["results/traces/burn/more.parquet"]
+    assert "its SHA-256 is" in found["scripts/pitb/__main__.py"]
+
+
+def test_a_bundle_without_its_own_files_is_found(good, bundle, tmp_path):
+    files = {name: content for name, content in good.items()
+             if name not in (contents.CRATE, contents.MEASURED)}  # fmt: skip
+    found = dict(unmended(files, tmp_path, bundle.name))
+    assert "it is missing" in found[contents.CRATE]
+    assert "it is missing" in found[contents.MEASURED]
 
 
 def test_another_name_is_found_and_no_hash_in_it_is_said(good, bundle, tmp_path):

@@ -6,7 +6,7 @@ from typing import Any
 
 from pitb.errors import PitbError
 
-MOST_TEXT = 32 << 20
+MOST_TEXT = 16 << 20
 """Bytes of a text or a JSON file; Python holds JSON in some ten times as many."""
 
 

@@ -21,6 +21,8 @@ MEGABYTES = 1000
 _RESERVED = 150
 """Megabytes of the limit that are the interpreter's and its libraries' own."""
 _POLL = 0.02
+_SLOW_POLL = 0.25
+"""Seconds between two looks at a process, and at its memory where that takes a process itself."""
 REFUSED = 2
 """The exit code of a worker that says in a sentence what it could not do."""
 
@@ -82,23 +84,31 @@ def run(task: str, paths: Sequence[Path], seconds: float, megabytes: int) -> Any
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float, megabytes: int) -> str | None:
     """Wait for the end; what there was too much of, where there was."""
-    ends = time.monotonic() + seconds
+    began = looked = time.monotonic()
+    cheap = Path("/proc/self/statm").is_file()
     while process.poll() is None:
-        if time.monotonic() > ends:
+        now = time.monotonic()
+        if now > began + seconds:
             return f"{seconds:g} s (--seconds)"
-        if _resident(process.pid) > megabytes << 20:
-            return f"{megabytes} MB of memory (--memory)"
+        if cheap or now > looked + _SLOW_POLL:
+            looked = now
+            if _resident(process.pid, cheap) > megabytes << 20:
+                return f"{megabytes} MB of memory (--memory)"
         time.sleep(_POLL)
     return None
 
 
-def _resident(pid: int) -> int:
-    """The memory that a process has, in bytes; 0 where the system does not say so cheaply."""
+def _resident(pid: int, cheap: bool) -> int:
+    """The memory that a process has, in bytes; 0 where the system does not say so."""
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        if cheap:
+            pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+            return pages * os.sysconf("SC_PAGE_SIZE")
+        words = ["ps", "-o", "rss=", "-p", str(pid)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        return int(done.stdout) << 10
     except (OSError, ValueError, IndexError):
         return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def reading(work: Path) -> Path:

@@ -98,7 +98,8 @@ def faults(found: Trace) -> tuple[list[tuple[str, str]], set[str]]:
                 f"it is {float(a[wrong])!r}, but trained again by the reference "
                 f"{float(b[wrong])!r}, and roundings account for {tolerance * scale:.2g}",
             )
-    lacking = [key for key in entries if key not in found.by_key() and key[1] in ("param", "loss")]
+    mine = found.by_key()
+    lacking = [key for key in entries if key not in mine and key[1] in ("param", "loss")]
     if lacking:
         step, quantity, tensor = lacking[0]
         sentences["lacking"] = ("its contents", f"it lacks {quantity} {tensor} of step {step}")
