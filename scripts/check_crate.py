@@ -8,7 +8,8 @@ from pitb.bundle import validate
 from pitb.errors import PitbError, run_main
 from pitb.files import read_json, write_text
 
-EXAMPLES = """  python scripts/check_crate.py results/bundles/latest.json --out results/bundles/crate.txt"""
+EXAMPLES = """  python scripts/check_crate.py results/bundles/latest.json \\
+    --out results/bundles/crate.txt"""
 
 
 def main() -> int:

@@ -7,8 +7,9 @@ from pitb.bundle import contents, making
 from pitb.errors import run_main
 from pitb.files import write_json
 
-EXAMPLES = """  python scripts/make_bundle.py --root . --results results --config config/config.yaml \\
-    --schema config/schema.json --out results/bundles --record results/bundles/latest.json"""
+EXAMPLES = """  python scripts/make_bundle.py --root . --results results \\
+    --config config/config.yaml --schema config/schema.json --out results/bundles \\
+    --record results/bundles/latest.json"""
 
 
 def main() -> None:

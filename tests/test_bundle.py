@@ -5,7 +5,6 @@ import io
 import json
 import zipfile
 
-import bundles
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import bundles
 from pitb import compare, trace
 from pitb.bundle import contents, crate, described, inside, packing, report, unpacking, verify
 from pitb.errors import PitbError
@@ -430,7 +430,9 @@ def test_a_whole_bundle_under_another_bundles_name_is_found(good, bundle, tmp_pa
     assert "what is inside is not what was given that name" in fault[1]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_any_changed_byte_of_any_file_is_found(good, tmp_path_factory, data):
     name = data.draw(st.sampled_from([n for n in sorted(good) if good[n]]))
@@ -470,8 +472,9 @@ def test_two_bundles_of_the_same_results_are_the_same_bytes(root, bundle, tmp_pa
 
 def test_what_varies_is_not_in_the_hash_and_nothing_else_is_left_out_of_it(good):
     changed = {**good, contents.MEASURED: packing.sealed({"other": "machine"})}
-    assert packing.manifest({k: v for k, v in changed.items() if k != contents.MANIFEST}) == (
-        good[contents.MANIFEST]
+    assert (
+        packing.manifest({k: v for k, v in changed.items() if k != contents.MANIFEST})
+        == (good[contents.MANIFEST])
     )
     listed = [line.split("  ", 1)[1] for line in good[contents.MANIFEST].decode().splitlines()]
     assert sorted(listed) == sorted(set(good) - {contents.MANIFEST, contents.MEASURED})

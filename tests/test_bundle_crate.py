@@ -4,9 +4,9 @@ import json
 import re
 import socket
 
-import bundles
 import pytest
 
+import bundles
 from pitb.bundle import contents, packing, validate, verify
 
 pytestmark = pytest.mark.pipeline

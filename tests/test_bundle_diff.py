@@ -4,11 +4,11 @@ import copy
 import json
 import sys
 
-import bundles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import bundles
 from pitb.bundle import contents, diff, figures, limits, packing
 from pitb.errors import PitbError
 
@@ -173,7 +173,9 @@ def other(bundle, tmp_path_factory):
     name = "results/tables/optimizer-defaults/figures.csv"
     files[name] = files[name].replace(b"a1,model,parameters,67", b"a1,model,parameters,68")
     name = "results/ledger.csv"
-    files[name] = files[name].replace(b",67,agrees", b",68,agrees").replace(b",67,equal", b",68,equal")
+    files[name] = (
+        files[name].replace(b",67,agrees", b",68,agrees").replace(b",67,equal", b",68,equal")
+    )
     return bundles.packed(bundles.mended(files), tmp_path_factory.mktemp("other"))
 
 

@@ -9,12 +9,12 @@ import stat
 import struct
 import zipfile
 
-import bundles
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import bundles
 from pitb import trace
 from pitb.bundle import contents, names, unpacking
 
@@ -64,9 +64,10 @@ def patched(data, marker, offset, value):
 def bomb():
     """A gigabyte of zeros; its header says so."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(
-        "results/zeros", "w"
-    ) as file:
+    with (
+        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("results/zeros", "w") as file,
+    ):
         for _ in range(1024):
             file.write(bytes(1 << 20))
     return buffer.getvalue()

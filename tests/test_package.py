@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import bundles
 import pytest
+
+import bundles
 
 MOST_MB = 200
 CALL = "torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)"

@@ -47,7 +47,10 @@ def edited(name, old, new):
         (edited("CHANGELOG.md", "## 0.1.0", "## Next"), "CHANGELOG.md has version none"),
         (edited("LICENSE", "MIT License", "Licence"), "LICENSE does not begin with"),
         (edited("CITATION.cff", "license: MIT", "license: GPL-3.0"), "'GPL-3.0' is not one of"),
-        (edited("pyproject.toml", 'license = "MIT"', 'license = "BSD"'), "project.license is 'BSD'"),
+        (
+            edited("pyproject.toml", 'license = "MIT"', 'license = "BSD"'),
+            "project.license is 'BSD'",
+        ),
         (edited("Cargo.toml", 'license = "MIT"', 'licence = "MIT"'), "has no workspace.package"),
         (edited("Cargo.toml", "[workspace]", "[workspace"), "is not valid TOML"),
     ],

@@ -372,7 +372,9 @@ def _row_schema() -> "pa.Schema":
 
 def summarised(comparison: Comparison) -> dict[str, Any]:
     """All of a comparison but its rows."""
-    found = {key: value for key, value in asdict(comparison).items() if key not in ("rows", "worst")}
+    found = {
+        key: value for key, value in asdict(comparison).items() if key not in ("rows", "worst")
+    }
     return {**found, "verdict": comparison.verdict, "counts": comparison.counts()}
 
 

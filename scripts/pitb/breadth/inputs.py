@@ -117,9 +117,7 @@ def read_papers(path: Path) -> list[Record]:
     return found
 
 
-def read_rows(
-    path: Path, columns: Iterable[str] | None = None, filters: Any = None
-) -> "pa.Table":
+def read_rows(path: Path, columns: Iterable[str] | None = None, filters: Any = None) -> "pa.Table":
     """The steps of one optimizer that were judged, or some of their columns."""
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -175,9 +175,7 @@ def floor(rows: "pa.Table") -> Iterator[Record]:
     import pyarrow.compute as pc
 
     wanted = rows.filter(
-        pc.and_(
-            pc.equal(rows["quantity"], "param"), pc.is_in(rows["pair"], pa.array(FLOOR_PAIRS))
-        )
+        pc.and_(pc.equal(rows["quantity"], "param"), pc.is_in(rows["pair"], pa.array(FLOOR_PAIRS)))
     )
     return floor_of(wanted.select(FLOOR_COLUMNS).to_pylist())
 

@@ -119,9 +119,7 @@ def faults(
     return sentences + _start_faults(run, found)
 
 
-def _option_faults(
-    run: Run, options: Any, defaults: Mapping[str, Mapping[str, Any]]
-) -> list[str]:
+def _option_faults(run: Run, options: Any, defaults: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if not isinstance(options, dict):
         return ["its metadata has no options"]
     expected = _expected(run, defaults.get(run.side, {}))
@@ -152,12 +150,14 @@ def _expected(run: Run, defaults: Mapping[str, Any]) -> dict[str, Any]:
         own = found.get(key)
         if key == "momentum" and isinstance(value, dict):
             own = own or defaults.get("MomentumConfig", {}).get("fields", {})
-        found[key] = {**own, **value} if isinstance(own, dict) and isinstance(value, dict) else value
+        found[key] = (
+            {**own, **value} if isinstance(own, dict) and isinstance(value, dict) else value
+        )
     return found
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two values of options are one: numbers as float32, which most of burn's fields are."""
+    """Whether two values of options are one: numbers as float32, as most of burn's fields are."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):

@@ -75,7 +75,9 @@ PARTS = (
         "what the breadth judged, its sheets, and the programs that reproduce its findings",
     ),
     Part(
-        "schedules", ("evidence/schedules.json",), "what the schedules gave, which the breadth reads"
+        "schedules",
+        ("evidence/schedules.json",),
+        "what the schedules gave, which the breadth reads",
     ),
     Part("explanations", ("explain/*",), "which difference costs what"),
     Part("port", ("port/*.md", "port/*.json", "port/summary.txt"), "ported configurations"),

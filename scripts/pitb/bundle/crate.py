@@ -196,10 +196,10 @@ def _run(made: _Crate, workflow: Any, jobs: list[Job], agent: Any) -> list[Any]:
         called = _tool(made, tool(members[0]))
         step = made.context(f"#step-{rule}", "HowToStep", name=rule, position=str(position))
         step["workExample"] = called
-        of_step = []
+        of_step: list[Any] = []
         for job in members:
             read = [name for name in job.inputs if name in made.files]
-            wrote = [name for name in _made(job, made.files)]
+            wrote = _made(job, made.files)
             action = made.context(
                 f"#job-{rule}-{len(of_step) + 1}",
                 "CreateAction",
@@ -245,9 +245,7 @@ def _made(job: Job, files: Mapping[str, Content]) -> list[str]:
 def _tool(made: _Crate, name: str) -> Any:
     facts = made.facts
     if name in made.files:
-        return made.file(
-            name, ("SoftwareSourceCode",), version=facts.version, url=facts.url
-        )
+        return made.file(name, ("SoftwareSourceCode",), version=facts.version, url=facts.url)
     return made.software(name.rpartition("/")[2], facts.version, facts.url)
 
 
@@ -290,5 +288,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return value
-
-

@@ -216,5 +216,3 @@ def _references(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for found in value if isinstance(value, list) else [value]:
             if isinstance(found, dict) and isinstance(found.get("@id"), str):
                 yield key, found["@id"]
-
-

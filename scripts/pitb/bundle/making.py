@@ -54,7 +54,9 @@ def sources(root: Path, allow_dirty: bool) -> Sources:
     commit = _git(root, "rev-parse", "HEAD").strip()
     date = _git(root, "show", "-s", "--format=%cs", "HEAD").strip()
     if "Snakefile" not in files:
-        raise PitbError(f"git tracks no Snakefile in {root}, so it is not this project's repository")
+        raise PitbError(
+            f"git tracks no Snakefile in {root}, so it is not this project's repository"
+        )
     status = _git(root, "status", "--porcelain", "-z", "--no-renames")
     changed = tuple(sorted(line[3:] for line in status.split("\0") if line))
     if changed and not allow_dirty:
@@ -69,7 +71,9 @@ def _git(root: Path, *words: str) -> str:
     try:
         done = subprocess.run(["git", "-C", root, *words], capture_output=True, check=False)
     except OSError as error:
-        raise PitbError(f"git is needed to list the sources, and does not run: {error.strerror}")
+        raise PitbError(
+            f"git is needed to list the sources, and does not run: {error.strerror}"
+        ) from None
     if done.returncode != 0:
         first = (done.stderr.decode(errors="replace").splitlines() or ["it failed"])[0]
         raise PitbError(f"git cannot list the sources in {root}: {first}")
@@ -149,7 +153,9 @@ def _within(path: Path, root: Path, files: dict[str, packing.Content]) -> str:
     except ValueError:
         name = ""
     if name not in files:
-        raise PitbError(f"the configuration {path} is not tracked by git in {root}, so add it there")
+        raise PitbError(
+            f"the configuration {path} is not tracked by git in {root}, so add it there"
+        )
     return name
 
 

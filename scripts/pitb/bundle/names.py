@@ -54,7 +54,9 @@ def check(names: Iterable[str], where: str) -> None:
             folder = "/".join(parts[:end])
             earlier = folders.setdefault(folded(folder), folder)
             if earlier != folder:
-                raise PitbError(f"{where}: {earlier!r} and {folder!r} are one folder to some systems")
+                raise PitbError(
+                    f"{where}: {earlier!r} and {folder!r} are one folder to some systems"
+                )
         key = folded(name)
         if key in files:
             other = files[key]

@@ -19,7 +19,9 @@ AUTHOR: schema.Schema = {
 }
 CITATION: schema.Schema = {
     **schema.having(
-        **dict.fromkeys(("cff-version", "message", "title", "abstract", "version", "license"), _TEXT),
+        **dict.fromkeys(
+            ("cff-version", "message", "title", "abstract", "version", "license"), _TEXT
+        ),
         type={"enum": ["software", "dataset"]},
         authors={**schema.listed(AUTHOR), "minItems": 1},
         keywords={**schema.listed(_TEXT), "minItems": 1},
@@ -91,7 +93,9 @@ def _version_faults(root: Path, cited: dict[str, Any]) -> list[str]:
     places: dict[str, str] = {"scripts/pitb/__init__.py": pitb.__version__}
     try:
         places["Cargo.toml"] = _toml(root / "Cargo.toml", ("workspace", "package", "version"))
-        headings = re.findall(r"^## \[?v?([^\]\s]+)", read_text(root / "CHANGELOG.md"), re.MULTILINE)
+        headings = re.findall(
+            r"^## \[?v?([^\]\s]+)", read_text(root / "CHANGELOG.md"), re.MULTILINE
+        )
         numbered = [heading for heading in headings if re.match(r"\d", heading)]
         places["CHANGELOG.md"] = numbered[0] if numbered else "none"
     except PitbError as error:

@@ -19,6 +19,7 @@ from pitb.bundle.contents import RESULTS, SCOPES
 from pitb.bundle.inside import first_difference, read_text
 from pitb.bundle.report import Report
 from pitb.errors import PitbError
+from pitb.labels import LANGUAGES
 from pitb.registry import optimizers
 
 JUDGED = ("outcomes.json", "kills.json", "papers.json", "rows.parquet")
@@ -44,7 +45,9 @@ def check(folder: Path, names: Sequence[str], told: Report) -> None:
         if f"{below}/findings.json" in there:
             _check_findings(folder, below, told)
         told.taken(f"{below}/judged", "the traces that it was judged by are not in the bundle")
-        told.taken(f"{below}/findings.json", "sizes and places need the reference and the libraries")
+        told.taken(
+            f"{below}/findings.json", "sizes and places need the reference and the libraries"
+        )
         told.taken(f"{below}/reproductions", "they are programs, and nothing is run")
     for name in FINDINGS:
         published, source = f"{RESULTS}/{name}", f"{RESULTS}/breadth/{name}"
@@ -86,9 +89,7 @@ def _check_sheets(folder: Path, below: str, told: Report) -> None:
 
 def _floor_rows(batch: parquet.Batch) -> list[report.Record]:
     """The rows that the sheet of the rounding floor is made of."""
-    wanted = (batch["quantity"] == "param") & np.isin(
-        batch["pair"].astype(str), report.FLOOR_PAIRS
-    )
+    wanted = (batch["quantity"] == "param") & np.isin(batch["pair"].astype(str), report.FLOOR_PAIRS)
     lists = [batch[name][wanted].tolist() for name in report.FLOOR_COLUMNS]
     return [
         dict(zip(report.FLOOR_COLUMNS, values, strict=True)) for values in zip(*lists, strict=True)
@@ -121,7 +122,7 @@ def _check_findings(folder: Path, below: str, told: Report) -> None:
     """CSV, Parquet and both pages say what ``findings.json`` says."""
     found = [from_plain(item) for item in inputs.read_findings(folder / below / "findings.json")]
     texts = {"findings.csv": findings_page.csv_text(found)}
-    for language, suffix in findings_page.LANGUAGES.items():
+    for language, suffix in LANGUAGES.items():
         name = f"findings{suffix}.md"
         outputs = quoted(read_text(folder, f"{below}/{name}"))
         texts[name] = findings_page.markdown(found, language, outputs)
@@ -139,7 +140,9 @@ def _check_findings(folder: Path, below: str, told: Report) -> None:
     for finding in found:
         for case in (finding.case, finding.align.case):
             if case and case not in cases:
-                told.fault(f"{below}/findings.json", f"{finding.id} names {case}, which was not run")
+                told.fault(
+                    f"{below}/findings.json", f"{finding.id} names {case}, which was not run"
+                )
 
 
 def _cases(folder: Path, below: str) -> set[str]:

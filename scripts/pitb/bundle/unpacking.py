@@ -69,9 +69,7 @@ class Archive:
                     "the archive says"
                 )
 
-    def _check_amount(
-        self, entry: zipfile.ZipInfo, written: int, total: int, allowed: int
-    ) -> None:
+    def _check_amount(self, entry: zipfile.ZipInfo, written: int, total: int, allowed: int) -> None:
         if written > MOST_BYTES_EACH or total > MOST_BYTES:
             most = f"{MOST_BYTES_EACH >> 20} MB a file and {MOST_BYTES >> 20} MB in all"
             raise PitbError(f"{self.path}: {entry.filename} unpacks to more than the {most}")
