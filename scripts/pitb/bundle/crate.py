@@ -25,9 +25,12 @@ PROFILES = {
 }
 WORKFLOW_PROFILE = "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"
 TERMS = {
-    term: f"https://w3id.org/ro/terms/workflow-run#{term}" for term in ("environment", "sha256")
+    "environment": "https://w3id.org/ro/terms/workflow-run#environment",
+    "sha256": "https://w3id.org/ro/terms/workflow-run#sha256",
+    "ComputationalWorkflow": "https://bioschemas.org/ComputationalWorkflow",
 }
-"""Those that RO-Crate's own context does not have."""
+"""The first two are none of RO-Crate's own context. The last is as RO-Crate 1.1 has it, written out
+since later versions of the context, such as the one that rocrate ships, mean another address."""
 HOMES = {
     "torch": "https://pytorch.org",
     "burn": "https://burn.dev",
@@ -192,8 +195,9 @@ def _run(made: _Crate, workflow: Any, jobs: list[Job], agent: Any) -> list[Any]:
     by_rule: dict[str, list[Job]] = {}
     for job in jobs:
         by_rule.setdefault(job.rule, []).append(job)
+    called_by = {rule: _tool(made, tool(members[0])) for rule, members in by_rule.items()}
     for position, (rule, members) in enumerate(by_rule.items(), start=1):
-        called = _tool(made, tool(members[0]))
+        called = called_by[rule]
         step = made.context(f"#step-{rule}", "HowToStep", name=rule, position=str(position))
         step["workExample"] = called
         of_step: list[Any] = []

@@ -21,7 +21,7 @@ REQUIRED, RECOMMENDED = "REQUIRED", "RECOMMENDED"
 
 
 @dataclass(frozen=True)
-class Exception_:
+class Excepted:
     """A recommendation that a bundle does not follow, and why."""
 
     check: str
@@ -32,16 +32,20 @@ class Exception_:
 
 
 EXCEPTIONS = (
-    Exception_(
+    Excepted(
         "Action endTime",
         "times vary from run to run, so they stand in measured.json, outside the hash",
     ),
-    Exception_(
+    Excepted(
+        "SoftwareApplication id",
+        "the tools are files and programs of the bundle itself, with names relative to it",
+    ),
+    Excepted(
         "Application url",
         "the project's own scripts have no address before CITATION.cff has one",
         without_home=True,
     ),
-    Exception_(
+    Excepted(
         "Organization: RECOMMENDED url property",
         "nor have its authors",
         without_home=True,
