@@ -41,13 +41,11 @@ def check(folder: Path, names: Sequence[str], told: Report) -> None:
         if lacking:
             told.taken(below, f"{lacking[0]} is not in the bundle ({len(lacking)} files in all)")
             continue
-        _check_sheets(folder, below, told)
+        cases = _check_sheets(folder, below, told)
         if f"{below}/findings.json" in there:
-            _check_findings(folder, below, told)
+            _check_findings(folder, below, cases, told)
         told.taken(f"{below}/judged", "the traces that it was judged by are not in the bundle")
-        told.taken(
-            f"{below}/findings.json", "sizes and places need the reference and the libraries"
-        )
+        told.taken(f"{below}/findings.json", "its sizes and places need the libraries")
         told.taken(f"{below}/reproductions", "they are programs, and nothing is run")
     for name in FINDINGS:
         published, source = f"{RESULTS}/{name}", f"{RESULTS}/breadth/{name}"
@@ -59,7 +57,8 @@ def check(folder: Path, names: Sequence[str], told: Report) -> None:
             told.taken(published, f"{source} is not in the bundle")
 
 
-def _check_sheets(folder: Path, below: str, told: Report) -> None:
+def _check_sheets(folder: Path, below: str, told: Report) -> set[str]:
+    """Make every sheet again; the names of all cases that were judged, schedules among them."""
     outcomes: list[report.Record] = []
     kills: list[report.Record] = []
     about_papers: list[report.Record] = []
@@ -85,6 +84,7 @@ def _check_sheets(folder: Path, below: str, told: Report) -> None:
         if stored != made:
             told.fault(f"{below}/{path.name}", first_difference(stored, made))
     _check_rows(folder, f"{below}/rows.parquet", columns, told)
+    return {str(row["case"]) for row in (*outcomes, *schedules["rows"])}
 
 
 def _floor_rows(batch: parquet.Batch) -> list[report.Record]:
@@ -118,7 +118,7 @@ def _check_rows(folder: Path, name: str, columns: dict[str, list[Any]], told: Re
         told.fault(name, f"it has {done} rows, but {len(whole['step'])} were judged")
 
 
-def _check_findings(folder: Path, below: str, told: Report) -> None:
+def _check_findings(folder: Path, below: str, cases: set[str], told: Report) -> None:
     """CSV, Parquet and both pages say what ``findings.json`` says."""
     found = [from_plain(item) for item in inputs.read_findings(folder / below / "findings.json")]
     texts = {"findings.csv": findings_page.csv_text(found)}
@@ -136,25 +136,12 @@ def _check_findings(folder: Path, below: str, told: Report) -> None:
     told.checked["findings"] += 1
     if rows != findings_page.records(found):
         told.fault(name, "it is not what findings.json says")
-    cases = _cases(folder, below)
     for finding in found:
         for case in (finding.case, finding.align.case):
             if case and case not in cases:
                 told.fault(
                     f"{below}/findings.json", f"{finding.id} names {case}, which was not run"
                 )
-
-
-def _cases(folder: Path, below: str) -> set[str]:
-    """The names of all that was judged, schedules among them."""
-    found = {
-        str(row["case"])
-        for row in inputs.read_schedules(folder / RESULTS / "evidence/schedules.json")["rows"]
-    }
-    for optimizer in optimizers():
-        path = folder / below / "judged" / optimizer.key / "outcomes.json"
-        found |= {str(outcome["case"]) for outcome in inputs.read_outcomes(path)}
-    return found
 
 
 def quoted(page: str) -> dict[str, dict[str, str]]:
