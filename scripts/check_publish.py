@@ -7,7 +7,7 @@ from pitb.bundle import contents, limits, publish
 from pitb.errors import PitbError, run_main
 from pitb.files import read_json, write_json
 
-OWN_SECONDS = 300.0
+OWN_SECONDS = 300
 """More than strangers get: it is our own bundle, and this machine may be busy."""
 
 EXAMPLES = """  python scripts/check_publish.py --root . --record results/bundles/latest.json \\

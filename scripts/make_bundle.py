@@ -29,6 +29,9 @@ def main() -> None:
     )
     if made.changed:
         print(f"the sources differ from the commit: {', '.join(made.changed)}")
+    if made.unrecorded:
+        print(f"{len(made.unrecorded)} files are there of which Snakemake has no record:")
+        print("\n".join(f"  {name}" for name in made.unrecorded))
     if made.not_asked_for:
         print(f"{len(made.not_asked_for)} files of the results are not part of a bundle:")
         print("\n".join(f"  {name}" for name in made.not_asked_for))

@@ -7,7 +7,7 @@ from pitb.bundle import limits, report
 from pitb.errors import run_main
 from pitb.files import read_json, write_text
 
-OWN_SECONDS = 300.0
+OWN_SECONDS = 300
 """More than strangers get: it is our own bundle, and this machine may be busy."""
 
 EXAMPLES = """  python scripts/verify_bundle.py results/bundles/latest.json \\

@@ -1,5 +1,6 @@
 """A bundle and its verification: what was altered is found, also where every checksum is mended."""
 
+import base64
 import csv
 import io
 import json
@@ -14,7 +15,17 @@ from hypothesis import strategies as st
 
 import bundles
 from pitb import compare, trace
-from pitb.bundle import contents, crate, described, inside, packing, report, unpacking, verify
+from pitb.bundle import (
+    contents,
+    crate,
+    described,
+    inside,
+    packing,
+    provenance,
+    report,
+    unpacking,
+    verify,
+)
 from pitb.errors import PitbError
 
 pytestmark = pytest.mark.pipeline
@@ -544,6 +555,46 @@ def test_the_sources_must_be_a_commits(tmp_path, root):
     with pytest.raises(PitbError, match="Snakefile, new differ from the last commit"):
         making.sources(tmp_path, False)
     assert making.sources(tmp_path, True).changed == ("Snakefile", "new")
+
+
+def record(folder, output, **changed):
+    """What Snakemake leaves behind of an output; long names stand in folders."""
+    encoded = base64.urlsafe_b64encode(output.encode()).decode()
+    parts = [encoded[i : i + 254] for i in range(0, len(encoded), 254)]
+    path = folder.joinpath(".snakemake/metadata", *(f"@{part}" for part in parts[:-1]), parts[-1])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = {
+        "rule": "train",
+        "shellcmd": f"python {folder}/scripts/train.py --out {folder}/results",
+        "input": [f"{folder}/scripts/train.py", "results/x"],
+        "log": ["results/logs/train.log"],
+        "starttime": 1.0,
+        "endtime": 2.0,
+        "incomplete": False,
+    }
+    path.write_text(json.dumps({**found, **changed}), encoding="utf-8")
+
+
+def test_jobs_are_what_snakemake_has_recorded(tmp_path):
+    long = f"results/{'长' * 90}.parquet"
+    record(tmp_path, "results/a.parquet")
+    record(tmp_path, long)
+    record(tmp_path, "results/half", incomplete=True)
+    record(tmp_path, "results/other", rule="unasked")
+    record(tmp_path, "results/folder", rule="copy", shellcmd="cp a b")
+    wanted = ["results/a.parquet", long, "results/half", "results/folder/x", "results/none"]
+    copied, trained = provenance.jobs(tmp_path, wanted, tmp_path)
+    assert trained.outputs == tuple(sorted(["results/a.parquet", long]))
+    assert trained.inputs == ("scripts/train.py", "results/x")
+    assert trained.command == "python scripts/train.py --out results"
+    assert provenance.tool(trained) == "scripts/train.py"
+    assert provenance.tool(copied) == "cp"
+    assert provenance.unrecorded([copied, trained], wanted) == ["results/half", "results/none"]
+    with pytest.raises(PitbError, match="has no record of what made the results"):
+        provenance.jobs(tmp_path, ["results/none"], tmp_path)
+    (tmp_path / ".snakemake/metadata/x").write_text("{}")
+    with pytest.raises(PitbError, match="is no record of Snakemake 9's"):
+        provenance.jobs(tmp_path, wanted, tmp_path)
 
 
 # -- small things -----------------------------------------------------------------------------

@@ -52,6 +52,12 @@ def test_the_validator_complains_of_the_exceptions_and_nothing_else(root, small,
 def test_the_validator_does_look(small, tmp_path, alone):
     spoilt = bundles.files_of(small)
     crate = json.loads(spoilt[contents.CRATE])
+    # Less of it is looked through sooner.
+    crate["@graph"] = [
+        item
+        for item in crate["@graph"]
+        if not item["@id"].startswith(("results/", "scripts/", "tests/", "crates/"))
+    ]
     for item in crate["@graph"]:
         item.pop("instrument", None)
         if item["@id"] == "./":

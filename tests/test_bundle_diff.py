@@ -239,7 +239,7 @@ def test_a_worker_that_does_not_end_well_is_a_sentence(monkeypatch, tmp_path, bo
 def test_a_worker_has_no_more_memory_than_it_may(tmp_path):
     import subprocess
 
-    code = "from pitb.bundle import limits; limits.limit_memory(300); x = bytearray(400 << 20)"
+    code = "from pitb.bundle import limits; limits.limit_memory(500); x = bytearray(400 << 20)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     if sys.platform.startswith("linux"):
         assert "MemoryError" in done.stderr

@@ -345,6 +345,23 @@ def test_a_file_that_is_none_to_read_is_refused(good, tmp_path, kind):
     refused(path, cwd, said)
 
 
+def test_what_never_ends_is_ended(good, tmp_path):
+    """A schema whose pattern takes forever on a name of the configuration."""
+    files = dict(good)
+    slow = {"properties": {"pages": {"items": {"pattern": "^(a+)+c$"}}}}
+    files["config/schema.json"] = json.dumps(slow).encode()
+    pages = f"pages: [{'a' * 60}]"
+    text = files["config/config.yaml"].decode()
+    files["config/config.yaml"] = text.replace(
+        "pages: [one-step, optimizer-defaults]", pages
+    ).encode()
+    path = bundles.packed(bundles.mended(files), tmp_path)
+    ended = bundles.pitb("verify", path, "--seconds", 3)
+    assert ended.code == 2
+    assert "takes more than 3 s" in ended.err
+    assert ended.seconds < 8
+
+
 def remanifested(files):
     from pitb.bundle import packing
 

@@ -16,10 +16,12 @@ from typing import Any
 
 from pitb.errors import PitbError
 
-SECONDS = 30.0
+SECONDS = 28
+"""With starting and ending it, less than 30."""
 MEGABYTES = 1000
 _RESERVED = 150
 """Megabytes of the limit that are the interpreter's and its libraries' own."""
+_LEAST = 300
 _POLL = 0.02
 _SLOW_POLL = 0.25
 """Seconds between two looks at a process, and at its memory where that takes a process itself."""
@@ -141,7 +143,8 @@ def limit_memory(megabytes: int) -> None:
         import resource
     except ImportError:  # Windows
         return
-    most = max(megabytes - _RESERVED, 50) << 20
+    # With less than that nothing can be imported; that it takes more is seen from outside.
+    most = max(megabytes - _RESERVED, _LEAST) << 20
     kinds = [resource.RLIMIT_DATA] if sys.platform.startswith("linux") else [resource.RLIMIT_AS]
     for kind in kinds:
         try:

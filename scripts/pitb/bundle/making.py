@@ -41,6 +41,9 @@ class Made:
     files: int
     changed: tuple[str, ...]
     not_asked_for: tuple[str, ...]
+    """Files of the results that are no part of a bundle."""
+    unrecorded: tuple[str, ...]
+    """Files of the bundle of which Snakemake does not say what made them."""
 
 
 def sources(root: Path, allow_dirty: bool) -> Sources:
@@ -131,7 +134,8 @@ def make(
     files[contents.CRATE] = crate.metadata({**named, contents.MEASURED: b""}, jobs, facts)
     path = packing.pack(files, out, pitb.__version__)
     rest = contents.not_asked_for(results, taken)
-    return Made(path, len(files) + 1, tracked.changed, tuple(rest))
+    unrecorded = provenance.unrecorded(jobs, made)
+    return Made(path, len(files) + 1, tracked.changed, tuple(rest), tuple(unrecorded))
 
 
 def _parts(parts: dict[str, list[str]]) -> list[dict[str, Any]]:

@@ -110,6 +110,13 @@ def _records(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             raise PitbError(f"{path} is no record of Snakemake 9's; run make again") from None
 
 
+def unrecorded(jobs_: Iterable[Job], outputs: Iterable[str]) -> list[str]:
+    """Those of the outputs that no job made, or made without saying so."""
+    made = {output for job in jobs_ for output in job.outputs}
+    folders = tuple(f"{output}/" for output in made)
+    return sorted(name for name in outputs if name not in made and not name.startswith(folders))
+
+
 OWN = ("make_bundle", "check_crate", "verify_bundle")
 """The rules that make and check a bundle: what they leave behind is of no result, and would make
 each bundle differ from the one before."""

@@ -23,7 +23,7 @@ EXAMPLES = """  pitb verify pitb-0.1.0-4f0c6a61c6cf2d2c7f2b7d1a53a0e6b1.zip
 def add_limits(parser: argparse.ArgumentParser) -> None:
     """How much reading strangers' files may take."""
     parser.add_argument(
-        "--seconds", type=count, default=30, metavar="N", help="most time it may take (default: 30)"
+        "--seconds", type=count, default=28, metavar="N", help="most time it may take (default: 28)"
     )
     parser.add_argument(
         "--memory",
