@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from pitb.bundle import (
     verify,
 )
 from pitb.errors import PitbError
+from pitb.pages import optimizer_defaults
 
 pytestmark = pytest.mark.pipeline
 
@@ -384,6 +386,24 @@ def test_an_alteration_is_found_though_all_checksums_are_mended(good, tmp_path, 
     for name, (_, expected) in ALTERATIONS[kind].items():
         for where, what in expected:
             assert any(line.startswith(where) and what in line for line in found), (name, found)
+
+
+@pytest.mark.parametrize(("factor", "found"), [(1 + 1e-13, False), (1 + 1e-9, True)])
+def test_sums_may_be_added_in_another_order(bundle, tmp_path, monkeypatch, factor, found):
+    """As on another processor: a norm and a root mean square that are rounded otherwise."""
+    norm, row = optimizer_defaults._total_norm, compare._row
+    monkeypatch.setattr(optimizer_defaults, "_total_norm", lambda run: norm(run) * factor)
+
+    def other(*arguments):
+        made = row(*arguments)
+        return replace(made, rmse=made.rmse * factor)
+
+    monkeypatch.setattr(compare, "_row", other)
+    said = faults(bundle, tmp_path)
+    assert bool(said) is found
+    if found:
+        assert any("rmse of" in what for _, what in said)
+        assert any("total norm" in what for _, what in said)
 
 
 # -- what nobody mended -------------------------------------------------------------------------

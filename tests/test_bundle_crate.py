@@ -3,11 +3,12 @@
 import json
 import re
 import socket
+from urllib.parse import unquote
 
 import pytest
 
 import bundles
-from pitb.bundle import contents, packing, publish, validate, verify
+from pitb.bundle import contents, crate, packing, provenance, publish, validate, verify
 
 pytestmark = pytest.mark.pipeline
 
@@ -75,6 +76,21 @@ def test_the_page_lists_the_exceptions_that_the_code_makes(root):
     rows = re.findall(r"^\| (.+?) \| (.+?) \|$", page.partition("## The crate's exceptions")[2],
                       re.MULTILINE)[2:]  # fmt: skip
     assert rows == [(item.check, item.why) for item in validate.EXCEPTIONS]
+
+
+ODD = ("文 档/说明.md", "a%20b.txt", "a#b?.csv", "Ünï [x].py", "a'b\"c.json", "x&y;z=1+2.yaml")
+
+
+def test_names_of_all_kinds_find_their_files(tmp_path):
+    files = {name: name.encode() for name in ("README.md", crate.WORKFLOW, contents.MEASURED, *ODD)}
+    job = provenance.Job("r", "python scripts/x.py", (ODD[0],), (ODD[1],), (), 0.0, 1.0)
+    versions = {"snakemake": "9"}
+    facts = crate.Facts("1", "t", "a", ("x",), "MIT", None, "2026-01-01", versions, [], "fine")
+    graph = json.loads(crate.metadata(files, [job], facts))["@graph"]
+    described = [item["@id"] for item in graph if "File" in item["@type"]]
+    assert sorted(map(unquote, described)) == sorted(files)
+    (action,) = [item for item in graph if item["@id"] == "#job-r-1"]
+    assert unquote(action["object"]["@id"]) == ODD[0]
 
 
 # -- the breadth -----------------------------------------------------------------------------------

@@ -146,6 +146,7 @@ ARCHIVES = {
     "reserved": (lambda: named("results/NUL.txt"), "Windows reserves"),
     "ends with a point": (lambda: named("results./x"), "ends with a point"),
     "zero byte": (zero_byte, "zero byte"),
+    "long in bytes": (lambda: named("长" * 100), "255 bytes"),
     "long": (lambda: named("a/" * 150 + "b"), "characters"),
     "bomb": (bomb, "unpacks to more than"),
     "many bombs": (many_bombs, "unpacks to more than"),

@@ -97,7 +97,7 @@ def faults(
     ]
     wanted = {
         "optimizer": spec["optimizer"],
-        "lr": spec.get("lr"),
+        **({"lr": spec["lr"]} if "lr" in spec else {}),
         "steps": spec["steps"],
         "clip": spec.get("clip"),
         "initial_state": spec.get("initial_state", "float64"),

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pitb.errors import PitbError
 
 MOST_CHARACTERS = 200
+MOST_BYTES = 255
+"""Of each part, in UTF-8; most systems allow as many."""
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE)
 _FORBIDDEN = frozenset('<>:"|?*\\')
 
@@ -25,6 +27,8 @@ def fault(name: str) -> str | None:
     for part in name.split("/"):
         if part in ("", ".", ".."):
             return f"has {part!r} as one of its folders"
+        if len(part.encode()) > MOST_BYTES:
+            return f"has a part of more than {MOST_BYTES} bytes"
         if part[-1] in ". ":
             return "has a part that ends with a point or a space"
         if _RESERVED.fullmatch(part):

@@ -7,7 +7,7 @@ that was made up, whatever else was made up with it.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ def check(config: Config, traces: Mapping[str, Trace], report: Report) -> None:
             continue
         name = f"{RESULTS}/{trace_path(run.id)}"
         try:
-            sentences, alone = faults(traces[run.id])
+            found = follows(traces[run.id])
         except PitbError as error:
             report.taken(name, f"the reference cannot train it: {error}")
             continue
@@ -45,16 +45,29 @@ def check(config: Config, traces: Mapping[str, Trace], report: Report) -> None:
             # Its metadata is what no run has; that it is not the configuration's was told.
             report.taken(name, f"the reference makes nothing of its metadata: {error!r}")
             continue
-        for where, what in sentences:
+        for where, what in found.faults:
             report.fault(f"{name}, {where}", what)
-        if alone:
-            report.taken(name, f"the reference keeps no {', '.join(sorted(alone))}")
+        if found.alone:
+            report.taken(name, f"the reference keeps no {', '.join(sorted(found.alone))}")
+        if found.undecided:
+            report.taken(name, f"roundings decide {found.undecided} of its tensors and numbers")
         report.checked["traces trained again"] += 1
 
 
-def faults(found: Trace) -> tuple[list[tuple[str, str]], set[str]]:
-    """Where the reference does not follow a trace, the first place of each quantity; and the
-    quantities that it does not have.
+@dataclass
+class Followed:
+    """How the reference follows a trace."""
+
+    faults: list[tuple[str, str]] = field(default_factory=list)
+    """Where it does not, the first place of each quantity, and how."""
+    alone: set[str] = field(default_factory=set)
+    """Quantities that it does not have."""
+    undecided: int = 0
+    """Entries of which the law says that roundings alone decide them."""
+
+
+def follows(found: Trace) -> Followed:
+    """Train a trace again and compare every number.
 
     Raises:
         PitbError: The reference cannot train what the trace's metadata says.
@@ -71,16 +84,16 @@ def faults(found: Trace) -> tuple[list[tuple[str, str]], set[str]]:
     moved = of_kind(responses, "param")
     if (found.error is None) != (reference.error is None):
         ended = found.error or reference.error
-        return [("its end", f"one of it and the reference ends early: {ended}")], set()
+        return Followed([("its end", f"one of it and the reference ends early: {ended}")])
     entries = reference.by_key()
     scales: dict[tuple[str, str], float] = {}
     sentences: dict[str, tuple[str, str]] = {}
-    alone: set[str] = set()
+    followed = Followed()
     for entry in found.entries:
         other = entries.get(entry.key)
         if other is None or other.count != entry.count:
             if not _is_count(found, entry):
-                alone.add(entry.quantity)
+                followed.alone.add(entry.quantity)
             continue
         a, b = found.of(entry), reference.of(other)
         place = (entry.quantity, entry.tensor)
@@ -89,7 +102,7 @@ def faults(found: Trace) -> tuple[list[tuple[str, str]], set[str]]:
         scales[place] = scale = max(float(largest), scales.get(place, 0.0))
         tolerance = limit.tolerance(min(entry.step, run.steps), moved)
         if not limit.decides(tolerance):
-            alone.add(f"{entry.quantity} that roundings do not decide")
+            followed.undecided += 1
             continue
         wrong = _beyond(a, b, tolerance * scale)
         if wrong is not None and entry.quantity not in sentences:
@@ -103,7 +116,8 @@ def faults(found: Trace) -> tuple[list[tuple[str, str]], set[str]]:
     if lacking:
         step, quantity, tensor = lacking[0]
         sentences["lacking"] = ("its contents", f"it lacks {quantity} {tensor} of step {step}")
-    return list(sentences.values()), alone
+    followed.faults = list(sentences.values())
+    return followed
 
 
 def _beyond(a: Array, b: Array, allowed: float) -> int | None:

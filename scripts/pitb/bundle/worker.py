@@ -29,6 +29,9 @@ def main() -> int:
     except MemoryError:
         message = f"{' and '.join(paths)} takes more memory than is allowed (--memory)"
         found, code = {"error": message}, limits.REFUSED
+    except OSError as error:
+        message = f"{' and '.join(paths)} cannot be unpacked: {error.strerror or error}"
+        found, code = {"error": message}, limits.REFUSED
     except RecursionError:
         message = f"{' and '.join(paths)} holds something that is nested too deeply to be read"
         found, code = {"error": message}, limits.REFUSED
