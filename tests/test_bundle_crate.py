@@ -8,7 +8,17 @@ from urllib.parse import unquote
 import pytest
 
 import bundles
-from pitb.bundle import contents, crate, packing, provenance, publish, validate, verify
+from pitb.bundle import (
+    contents,
+    crate,
+    packing,
+    provenance,
+    publish,
+    report,
+    resized,
+    validate,
+    verify,
+)
 
 pytestmark = pytest.mark.pipeline
 
@@ -96,21 +106,34 @@ def test_names_of_all_kinds_find_their_files(tmp_path):
 # -- the breadth -----------------------------------------------------------------------------------
 
 
-def checked(path, folder):
+def checked(path, folder, findings=False):
     work = folder / "work"
     work.mkdir()
-    return verify.verify(path, work)
+    return verify.verify(path, work, findings)
 
 
 def test_a_whole_bundle_has_the_breadth_checked(whole, tmp_path):
-    found = checked(whole, tmp_path)
+    found = checked(whole, tmp_path, findings=True)
     assert found["faults"] == []
+    assert found["checked"]["sizes of findings"] > 20
     assert found["checked"]["sheets"] >= 32
     assert found["checked"]["findings"] >= 4
-    again = bundles.pitb("verify", whole)
-    assert again.code == 0, again.out + again.err
-    assert again.seconds < 30
-    assert again.megabytes < 1000
+
+
+def test_a_size_that_is_larger_than_it_was_is_found(files, tmp_path):
+    name = "results/breadth-slice/findings.json"
+    rows = json.loads(files[name])
+    few = [row for row in rows if row["id"] == "default-adamw-weight-decay"]
+    few[0]["sizes"][0]["relative"] *= 2
+    below = tmp_path / "results/breadth-slice"
+    (below / "plans").mkdir(parents=True)
+    (below / "findings.json").write_text(json.dumps(few))
+    plan = "results/breadth-slice/plans/adamw.json"
+    (tmp_path / plan).write_bytes(files[plan])
+    found = report.Report("x")
+    resized.check(tmp_path, "results/breadth-slice", found)
+    assert len(found.faults) == 1
+    assert "default-adamw-weight-decay is" in found.faults[0].what
 
 
 def test_what_is_changed_in_the_breadth_is_found(files, tmp_path):

@@ -213,7 +213,7 @@ def worker(monkeypatch, tmp_path, body):
     real = limits.subprocess.Popen
 
     def start(command, **options):
-        return real([sys.executable, str(script), *command[5:]], **options)
+        return real([sys.executable, str(script), *command[6:]], **options)
 
     monkeypatch.setattr(limits.subprocess, "Popen", start)
 

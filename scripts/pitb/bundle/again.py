@@ -26,13 +26,16 @@ OBSERVED = (
 """Below the results: what stands for itself."""
 
 
-def check(folder: Path, names: list[str], told: Mapping[str, Any], report: Report) -> None:
+def check(
+    folder: Path, names: list[str], told: Mapping[str, Any], findings: bool, report: Report
+) -> None:
     """Compute again what the bundle in ``folder`` claims, and add what differs to the report.
 
     Args:
         folder: The unpacked bundle.
         names: Its files.
         told: Its ``bundle.json``.
+        findings: Whether the runs of the findings are trained again.
         report: What is wrong is added to it.
 
     Raises:
@@ -65,7 +68,7 @@ def check(folder: Path, names: list[str], told: Mapping[str, Any], report: Repor
         recompute.check_verdict(folder, in_order, rows, report)
     else:
         report.taken("tables and ledger", "not every pair could be compared again")
-    rescoped.check(folder, names, report)
+    rescoped.check(folder, names, findings, report)
     for below, why in OBSERVED:
         if any(name.startswith(f"{RESULTS}/{below}") for name in names):
             report.taken(f"{RESULTS}/{below}", why)

@@ -29,7 +29,7 @@ REFUSED = 2
 """The exit code of a worker that says in a sentence what it could not do."""
 
 
-def run(task: str, paths: Sequence[Path], seconds: float, megabytes: int) -> Any:
+def run(task: str, paths: Sequence[Path], seconds: float, megabytes: int, **options: bool) -> Any:
     """What a task of `pitb.bundle.worker` gives for these paths, as JSON.
 
     Args:
@@ -37,6 +37,7 @@ def run(task: str, paths: Sequence[Path], seconds: float, megabytes: int) -> Any
         paths: The bundles.
         seconds: How long it may take.
         megabytes: How much memory it may have.
+        options: The task's own.
 
     Raises:
         PitbError: The task's own sentence, or that it took too long, too much, or crashed.
@@ -46,8 +47,13 @@ def run(task: str, paths: Sequence[Path], seconds: float, megabytes: int) -> Any
         answer, said = folder / "answer.json", folder / "said.txt"
         work = folder / "work"
         work.mkdir()
-        command = [sys.executable, "-P", "-m", "pitb.bundle.worker", task, str(megabytes)]
-        command += [str(answer), str(work), *(str(path.absolute()) for path in paths)]
+        command = [sys.executable, "-P", "-m", "pitb.bundle.worker", task, json.dumps(options)]
+        command += [
+            str(megabytes),
+            str(answer),
+            str(work),
+            *(str(path.absolute()) for path in paths),
+        ]
         package = str(Path(__file__).resolve().parents[2])
         others = os.environ.get("PYTHONPATH")
         environment = {

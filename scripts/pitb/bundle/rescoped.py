@@ -15,6 +15,7 @@ from pitb import parquet
 from pitb.breadth import findings_page, inputs, report, summarise
 from pitb.breadth.finding import from_plain
 from pitb.breadth.records import ROW_COLUMNS
+from pitb.bundle import resized
 from pitb.bundle.contents import RESULTS, SCOPES
 from pitb.bundle.inside import first_difference, read_text
 from pitb.bundle.report import Report
@@ -28,7 +29,7 @@ _PROGRAM = re.compile(r".*\[(main\.py|main\.rs)\]\(")
 FINDINGS = ("findings.md", "findings.zh.md", "findings.csv", "findings.parquet")
 
 
-def check(folder: Path, names: Sequence[str], told: Report) -> None:
+def check(folder: Path, names: Sequence[str], findings: bool, told: Report) -> None:
     """Check every scope of the breadth that is in the bundle, and the findings beside them."""
     there = set(names)
     for scope in SCOPES:
@@ -44,8 +45,12 @@ def check(folder: Path, names: Sequence[str], told: Report) -> None:
         cases = _check_sheets(folder, below, told)
         if f"{below}/findings.json" in there:
             _check_findings(folder, below, cases, told)
+            if findings:
+                resized.check(folder, below, told)
+            else:
+                told.taken(f"{below}/findings.json, sizes", "pitb verify --findings trains them")
         told.taken(f"{below}/judged", "the traces that it was judged by are not in the bundle")
-        told.taken(f"{below}/findings.json", "its sizes and places need the libraries")
+        told.taken(f"{below}/findings.json", "the places in the libraries' sources are theirs")
         told.taken(f"{below}/reproductions", "they are programs, and nothing is run")
     for name in FINDINGS:
         published, source = f"{RESULTS}/{name}", f"{RESULTS}/breadth/{name}"

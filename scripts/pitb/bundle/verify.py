@@ -12,12 +12,13 @@ from pitb.bundle.report import Report
 from pitb.errors import PitbError
 
 
-def verify(path: Path, work: Path) -> dict[str, Any]:
+def verify(path: Path, work: Path, findings: bool = False) -> dict[str, Any]:
     """Check a bundle; the report as JSON.
 
     Args:
         path: The zip.
         work: An empty folder, for the unpacked files.
+        findings: Whether the runs of the findings are trained again for their sizes.
 
     Raises:
         PitbError: It could not be read: what is wrong, in a sentence.
@@ -25,14 +26,14 @@ def verify(path: Path, work: Path) -> dict[str, Any]:
     folder = work / "bundle"
     folder.mkdir()
     try:
-        return _verify(path, folder)
+        return _verify(path, folder, findings)
     except PitbError as error:
         sentence = str(error).replace(f"{folder}/", "")
         where = "" if sentence.startswith(str(path)) else f"{path}: "
         raise PitbError(f"{where}{sentence}") from None
 
 
-def _verify(path: Path, folder: Path) -> dict[str, Any]:
+def _verify(path: Path, folder: Path, findings: bool) -> dict[str, Any]:
     report = Report(str(path))
     with unpacking.opened(path) as archive:
         names = [entry.filename for entry in archive.entries]
@@ -54,7 +55,7 @@ def _verify(path: Path, folder: Path) -> dict[str, Any]:
             report.notes.append(f"its sources differ from commit {told['commit']}: {changed}")
         from pitb.bundle import again
 
-        again.check(folder, names, told, report)
+        again.check(folder, names, told, findings, report)
     except PitbError as error:
         # What is broken where a checksum is wrong was told already.
         if not altered:

@@ -1,6 +1,7 @@
 """The process that reads what strangers have sent; `pitb.bundle.limits` starts it.
 
-Called with a task, megabytes, the file for its answer, a folder for its own use, and the bundles.
+Called with a task, its options as JSON, megabytes, the file for its answer, a folder for its own
+use, and the bundles.
 """
 
 import json
@@ -14,13 +15,13 @@ from pitb.errors import PitbError
 
 def main() -> int:
     """Do the task; its answer is JSON, the value or ``{"error": sentence}``."""
-    task, megabytes, answer, work, *paths = sys.argv[1:]
+    task, options, megabytes, answer, work, *paths = sys.argv[1:]
     limits.limit_memory(int(megabytes))
     _note_reading(Path(work))
     code = 0
     found: Any
     try:
-        found = _do(task, [Path(path) for path in paths], Path(work))
+        found = _do(task, json.loads(options), [Path(path) for path in paths], Path(work))
     except PitbError as error:
         found, code = {"error": str(error)}, limits.REFUSED
     except ModuleNotFoundError as error:
@@ -50,11 +51,11 @@ def _note_reading(work: Path) -> None:
     parquet.opening.append(tell)
 
 
-def _do(task: str, paths: list[Path], work: Path) -> Any:
+def _do(task: str, options: dict[str, bool], paths: list[Path], work: Path) -> Any:
     if task == "verify":
         from pitb.bundle import verify
 
-        return verify.verify(paths[0], work)
+        return verify.verify(paths[0], work, **options)
     if task == "figures":
         from pitb.bundle import figures
 

@@ -17,7 +17,7 @@ from pitb.arguments import count
 HELP = "check a bundle: checksums, and everything computed again from its traces"
 EXAMPLES = """  pitb verify pitb-0.1.0-4f0c6a61c6cf2d2c7f2b7d1a53a0e6b1.zip
   pitb verify bundle.zip --json
-  pitb verify bundle.zip --seconds 120 --memory 2000"""
+  pitb verify bundle.zip --findings --seconds 120 --memory 2000"""
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +38,11 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="the zip")
+    parser.add_argument(
+        "--findings",
+        action="store_true",
+        help="also train the runs of the breadth's findings again, for their sizes",
+    )
     add_limits(parser)
 
 
@@ -45,7 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Check, and say what is wrong and where."""
     from pitb.bundle import limits, report
 
-    found = limits.run("verify", [arguments.bundle], arguments.seconds, arguments.memory)
+    found = limits.run(
+        "verify",
+        [arguments.bundle],
+        arguments.seconds,
+        arguments.memory,
+        findings=arguments.findings,
+    )
     found["bundle"] = str(arguments.bundle)
     if arguments.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
