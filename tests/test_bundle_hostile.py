@@ -18,7 +18,7 @@ import bundles
 from pitb import trace
 from pitb.bundle import contents, names, unpacking
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore:Duplicate name")]
 
 MOST_SECONDS = 30
 MOST_MEGABYTES = 1000
