@@ -74,6 +74,15 @@ def test_what_was_not_computed_again_is_said(bundle, tmp_path):
     assert "results/traces/burn/clip-norm.parquet" in said
 
 
+def test_what_nothing_checks_is_said_to_be_so(good, tmp_path):
+    files = {**good, "results/plots/loss.svg": b"<svg/>"}
+    found = checked(bundles.packed(bundles.mended(files), tmp_path), tmp_path)
+    assert found["faults"] == []
+    assert {"where": "results/plots", "what": "nothing here computes it again"} in (
+        found["not_recomputed"]
+    )
+
+
 # -- what a forger changes, and mends what depends on it ----------------------------------------
 
 

@@ -72,6 +72,24 @@ def check(
     for below, why in OBSERVED:
         if any(name.startswith(f"{RESULTS}/{below}") for name in names):
             report.taken(f"{RESULTS}/{below}", why)
+    for below in _others(config, names):
+        report.taken(below, "nothing here computes it again")
+
+
+def _others(config: Config, names: list[str]) -> list[str]:
+    """What else is among the results: the folders or files, which no check has looked at."""
+    checked = {f"{RESULTS}/{name}" for name in contents.required(config)}
+    looked_at = (*rescoped.FINDINGS, *(f"{scope}/" for scope in contents.SCOPES))
+    prefixes = tuple(f"{RESULTS}/{below}" for below in (*looked_at, *dict(OBSERVED)))
+    return sorted(
+        {
+            "/".join(name.split("/")[:2])
+            for name in names
+            if name.startswith(f"{RESULTS}/")
+            and name not in checked
+            and not name.startswith(prefixes)
+        }
+    )
 
 
 def _config(folder: Path, told: Mapping[str, Any]) -> Config:
