@@ -3,6 +3,8 @@
 import json
 import re
 import socket
+import subprocess
+import sys
 from urllib.parse import unquote
 
 import pytest
@@ -152,3 +154,13 @@ def test_what_is_changed_in_the_breadth_is_found(files, tmp_path):
     where = {item["where"] for item in found["faults"]}
     assert {f"{below}/options.md", f"{below}/findings.csv", f"{below}/summary.txt"} <= where
     assert f"{below}/verdicts.csv" in where
+
+
+def test_the_rules_make_it_and_check_it(root):
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--dry-run", "bundle"]
+    done = subprocess.run(
+        [*command, "--forcerun", "make_bundle"], cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    for rule in ("make_bundle", "check_crate", "verify_bundle", "bundle"):
+        assert f"rule {rule}:" in done.stdout + done.stderr or f"\n{rule} " in done.stdout
