@@ -13,10 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import bundles
 from pitb import trace
 from pitb.bundle import contents, names, unpacking
+from pitb.errors import PitbError
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore:Duplicate name")]
 
@@ -183,6 +186,26 @@ def test_an_archive_that_is_none_to_open_is_refused(tmp_path, kind):
     cwd = tmp_path / "here"
     cwd.mkdir()
     refused(path, cwd, said)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_any_changed_archive_is_read_or_refused_in_words(tmp_path_factory, data):
+    whole = zipped([(f"d/f{number}.txt", bytes(range(200))) for number in range(4)])
+    changed = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.sampled_from([0, whole.index(b"PK\1\2"), len(whole) - 22]))
+        changed[data.draw(st.integers(start, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    folder = tmp_path_factory.mktemp("changed")
+    path, out = folder / "x.zip", folder / "out"
+    path.write_bytes(changed[: data.draw(st.sampled_from([len(whole), len(whole) // 2]))])
+    out.mkdir()
+    try:
+        with unpacking.opened(path) as archive:
+            archive.unpack(out)
+    except PitbError as error:
+        assert "\n" not in str(error)
+    assert sorted(folder.iterdir()) == [out, path]
 
 
 # -- a bundle whose archive is in order, and its manifest, too ----------------------------------
