@@ -7,9 +7,13 @@ import subprocess
 import sys
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import bundles
+from pitb.breadth import records
 from pitb.bundle import (
     contents,
     crate,
@@ -17,6 +21,7 @@ from pitb.bundle import (
     provenance,
     publish,
     report,
+    rescoped,
     resized,
     validate,
     verify,
@@ -120,6 +125,23 @@ def test_a_whole_bundle_has_the_breadth_checked(whole, tmp_path):
     assert found["checked"]["sizes of findings"] > 20
     assert found["checked"]["sheets"] >= 32
     assert found["checked"]["findings"] >= 4
+
+
+@given(st.lists(st.integers(0, 5), max_size=6), st.lists(st.integers(0, 5), max_size=6))
+def test_rows_are_read_side_by_side(a, b):
+    def stream(lengths):
+        start = 0
+        for length in lengths:
+            values = np.arange(start, start + length)
+            yield dict.fromkeys(records.ROW_COLUMNS, values)
+            start += length
+
+    pieces = list(rescoped.side_by_side(stream(a), stream(b)))
+    common = min(sum(a), sum(b))
+    same = [(x["step"], y["step"]) for x, y in pieces if len(x["step"]) == len(y["step"])]
+    assert all(np.array_equal(x, y) for x, y in same)
+    assert sum(len(x) for x, _ in same) == common
+    assert len(pieces) - len(same) == (sum(a) != sum(b))
 
 
 def test_a_size_that_is_larger_than_it_was_is_found(files, tmp_path):

@@ -369,6 +369,17 @@ def test_a_file_that_is_none_to_read_is_refused(good, tmp_path, kind):
     refused(path, cwd, said)
 
 
+@pytest.mark.parametrize("kind", ["bomb", "link", "cut off"])
+def test_diff_refuses_what_verify_refuses(good, tmp_path, kind):
+    path = tmp_path / "bundle.zip"
+    path.write_bytes(ARCHIVES[kind][0]())
+    ended = bundles.pitb("diff", bundles.packed(good, tmp_path), path)
+    assert ended.code == 2
+    assert ARCHIVES[kind][1] in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert ended.megabytes < MOST_MEGABYTES
+
+
 def test_what_never_ends_is_ended(good, tmp_path):
     """A schema whose pattern takes forever on a name of the configuration."""
     files = dict(good)

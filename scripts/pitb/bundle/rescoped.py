@@ -5,9 +5,8 @@ of the findings the sizes are, which the reference gives, and what the libraries
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -68,16 +67,13 @@ def _check_sheets(folder: Path, below: str, told: Report) -> set[str]:
     kills: list[report.Record] = []
     about_papers: list[report.Record] = []
     floor: list[report.Record] = []
-    columns: dict[str, list[Any]] = {name: [] for name in ROW_COLUMNS}
     for optimizer in optimizers():
         judged = folder / below / "judged" / optimizer.key
         outcomes += inputs.read_outcomes(judged / "outcomes.json")
         kills += inputs.read_kills(judged / "kills.json")
         about_papers += inputs.read_papers(judged / "papers.json")
-        for batch in parquet.open_file(judged / "rows.parquet", ROW_COLUMNS).batches:
-            for name, values in batch.items():
-                columns[name].append(values)
-            floor += _floor_rows(batch)
+    for batch in _judged_rows(folder, below):
+        floor += _floor_rows(batch)
     found = report.Judged(outcomes, kills, about_papers, None)
     coverage = inputs.read_coverage(folder / below / "coverage.json")
     schedules = inputs.read_schedules(folder / RESULTS / "evidence/schedules.json")
@@ -88,7 +84,7 @@ def _check_sheets(folder: Path, below: str, told: Report) -> set[str]:
         stored, made = read_text(folder, f"{below}/{path.name}"), path.read_text(encoding="utf-8")
         if stored != made:
             told.fault(f"{below}/{path.name}", first_difference(stored, made))
-    _check_rows(folder, f"{below}/rows.parquet", columns, told)
+    _check_rows(folder, below, told)
     return {str(row["case"]) for row in (*outcomes, *schedules["rows"])}
 
 
@@ -101,26 +97,61 @@ def _floor_rows(batch: parquet.Batch) -> list[report.Record]:
     ]
 
 
-def _check_rows(folder: Path, name: str, columns: dict[str, list[Any]], told: Report) -> None:
-    """``rows.parquet`` is the rows of all optimizers, one after another."""
-    whole = {key: np.concatenate(parts) for key, parts in columns.items()}
+def _judged_rows(folder: Path, below: str) -> Iterator[parquet.Batch]:
+    """The rows of all optimizers, one after another."""
+    for optimizer in optimizers():
+        path = folder / below / "judged" / optimizer.key / "rows.parquet"
+        yield from parquet.open_file(path, ROW_COLUMNS).batches
+
+
+def _check_rows(folder: Path, below: str, told: Report) -> None:
+    """``rows.parquet`` is the rows of all optimizers; both are read side by side."""
+    name = f"{below}/rows.parquet"
+    told.checked["sheets"] += 1
     done = 0
-    for batch in parquet.open_file(folder / name, ROW_COLUMNS).batches:
-        count = len(batch["step"])
-        for key, values in batch.items():
-            expected = whole[key][done : done + count]
+    whole = parquet.open_file(folder / name, ROW_COLUMNS).batches
+    for stored, judged in side_by_side(whole, _judged_rows(folder, below)):
+        count = len(judged["step"])
+        if len(stored["step"]) != count:
+            told.fault(name, f"it has not as many rows as were judged; they part at {done + 1}")
+            return
+        for key, values in judged.items():
+            floats = values.dtype.kind == "f"
             same = (
-                np.array_equal(values, expected, equal_nan=True)
-                if values.dtype.kind == "f"
-                else np.array_equal(values, expected)
+                np.array_equal(values, stored[key], equal_nan=True)
+                if floats
+                else np.array_equal(values, stored[key])
             )
             if not same:
                 told.fault(f"{name}, rows {done + 1} on", f"column {key} is not what was judged")
                 return
         done += count
-    told.checked["sheets"] += 1
-    if done != len(whole["step"]):
-        told.fault(name, f"it has {done} rows, but {len(whole['step'])} were judged")
+
+
+def side_by_side(
+    a: Iterator[parquet.Batch], b: Iterator[parquet.Batch]
+) -> Iterator[tuple[parquet.Batch, parquet.Batch]]:
+    """Two streams of rows in pieces of one length; where one ends first, its last is empty."""
+    empty: parquet.Batch = {name: np.empty(0) for name in ROW_COLUMNS}
+    left: list[parquet.Batch] = [empty, empty]
+    streams = (a, b)
+    while True:
+        for side, stream in enumerate(streams):
+            while not len(left[side]["step"]):
+                following = next(stream, None)
+                if following is None:
+                    break
+                left[side] = following
+        lengths = [len(batch["step"]) for batch in left]
+        if not any(lengths):
+            return
+        if not all(lengths):
+            yield left[0], left[1]
+            return
+        count = min(lengths)
+        pieces = [{key: values[:count] for key, values in batch.items()} for batch in left]
+        left = [{key: values[count:] for key, values in batch.items()} for batch in left]
+        yield pieces[0], pieces[1]
 
 
 def _check_findings(folder: Path, below: str, cases: set[str], told: Report) -> None:
