@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 from pitb import arguments as command_line
-from pitb import ledger
+from pitb import ledger, listing
 from pitb.errors import run_main
 from pitb.files import read_text, write_text
 
@@ -34,7 +34,7 @@ def main() -> int:
         print(line)
     if failed:
         return 1
-    write_text(arguments.out, "every pair was compared, every published figure reproduced\n")
+    write_text(arguments.out, listing.CHECKED)
     return 0
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from pitb import batches, compare, trace
-from pitb.compare import Comparison, NotComparable
+from pitb.compare import Comparison
 from pitb.errors import run_main
 from pitb.files import write_json
 from pitb.results import comparison_path, pair_name, trace_path
@@ -30,18 +30,8 @@ def main() -> None:
 def compare_pair(pair: dict[str, Any], results: Path) -> Comparison:
     """The comparison of a pair; where there is no comparing, one that holds the reason."""
     a, b = (trace.read(results / trace_path(pair[side])) for side in ("a", "b"))
-    quantities, tolerance = pair["quantities"], pair["tolerance"]
-    try:
-        return compare.compare(a, b, tolerance, quantities, pair["initial_state_may_differ"])
-    except NotComparable as error:
-        return Comparison(
-            a.run,
-            b.run,
-            tolerance,
-            quantities,
-            initial_state=compare.preflight(a, b, pair["initial_state_may_differ"]),
-            error=str(error),
-        )
+    exempt = pair["initial_state_may_differ"]
+    return compare.attempt(a, b, pair["tolerance"], pair["quantities"], exempt)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def main() -> None:
     print(f"{name}: {len(kills)} mutants hunted", flush=True)
     found = [asdict(row) for row in papers.rows(judge, name)]
     with replacing(arguments.out / "rows.parquet") as path:
-        pq.write_table(pa.Table.from_pylist(rows, schema=records.ROW_SCHEMA), path)
+        pq.write_table(pa.Table.from_pylist(rows, schema=records.row_schema()), path)
     write_json(arguments.out / "outcomes.json", outcomes, indent=None)
     write_json(arguments.out / "papers.json", records.plain(found), indent=None)
     write_json(arguments.out / "kills.json", records.plain(kills), indent=None)

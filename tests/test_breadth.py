@@ -1088,7 +1088,7 @@ def test_what_the_judge_writes_adds_up_and_has_no_complaint(control, judged_fold
     observed = sum(entry["case"]["observe"] for entry in plan.values())
     for pair in PAIRS:
         assert sum(counts[pair].values()) == observed
-    assert found.rows.schema.equals(records.ROW_SCHEMA)
+    assert found.rows.schema.equals(records.row_schema())
     floors = list(report.floor(found.rows))
     assert {row["dtype"] for row in floors} == set(DTYPES)
     # In float64 both sides keep to the reference's last digits.

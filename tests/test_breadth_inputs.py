@@ -17,7 +17,7 @@ from pitb.breadth.cases import Case
 from pitb.breadth.covered import Field, Row
 from pitb.breadth.finding import Finding, plain
 from pitb.breadth.mutants import Kill
-from pitb.breadth.records import ROW_SCHEMA
+from pitb.breadth.records import row_schema
 from pitb.errors import PitbError
 from pitb.registry import by_pytorch_name, optimizers
 
@@ -165,9 +165,9 @@ def test_a_plan_of_an_optimizer_that_is_none_is_refused(tmp_path):
 
 def test_a_table_of_rows_is_checked_too(tmp_path):
     path = tmp_path / "rows.parquet"
-    table = pa.Table.from_pylist([], schema=ROW_SCHEMA)
+    table = pa.Table.from_pylist([], schema=row_schema())
     pq.write_table(table, path)
-    assert inputs.read_rows(path).schema.equals(ROW_SCHEMA)
+    assert inputs.read_rows(path).schema.equals(row_schema())
     whole = path.read_bytes()
     for content, expected in (
         (whole[: len(whole) // 2], "is not a readable Parquet file"),
@@ -242,7 +242,7 @@ def valid(tmp_path):
         (folder / f"{kind}.json").write_text(json.dumps(value))
     for kind in ("outcomes", "kills", "papers"):
         (folder / "judged" / f"{kind}.json").write_text(json.dumps(VALID[kind]))
-    pq.write_table(pa.Table.from_pylist([], schema=ROW_SCHEMA), folder / "judged/rows.parquet")
+    pq.write_table(pa.Table.from_pylist([], schema=row_schema()), folder / "judged/rows.parquet")
     return folder
 
 

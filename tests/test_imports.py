@@ -28,6 +28,7 @@ def test_every_module_is_needed_by_some_script_or_command(root):
     # Commands are found by their names.
     scripts += [path.relative_to(folder).as_posix() for path in folder.glob("pitb/cli/*.py")]
     scripts += ["pitb/__main__.py", "pitb/record.py"]  # and what users import
+    scripts += ["pitb/bundle/worker.py"]  # a process that is started by its module's name
     needed = set().union(*(names(root, script) for script in scripts))
     modules = {
         path.relative_to(root / "scripts").as_posix() for path in root.glob("scripts/pitb/**/*.py")

@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 
-MOST_MB = 250
+import bundles
+
+MOST_MB = 200
 CALL = "torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)"
-HEAVY = ("torch", "timm", "snakemake", "matplotlib", "scipy", "sklearn", "pandas")
+HEAVY = (
+    *("torch", "timm", "snakemake", "matplotlib", "scipy", "sklearn", "pandas"),
+    *("pyarrow", "rocrate", "rocrate_validator"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +42,11 @@ def installed(root, tmp_path_factory):
         done = subprocess.run([*uv, *map(str, command)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     return environment
+
+
+@pytest.fixture(scope="module")
+def bundle(root, tmp_path_factory):
+    return bundles.made(root, tmp_path_factory.mktemp("bundle"))
 
 
 def packages(environment):
@@ -70,17 +80,23 @@ def test_the_files_that_modules_read_come_along(root, installed):
         (["explain", "pytorch:AdamW lr=0.01", "burn:AdamW lr=0.01"], 1, "weight_decay"),
         (["diagnose", "BURN/rmsprop.parquet"], 0, "RMSprop"),
         (["docs", "FOLDER/x.md", "--results", "RESULTS"], 0, "1 mark, 1 filled anew"),
+        (["verify", "BUNDLE"], 0, "258 ledger rows"),
+        (["verify", "BUNDLE", "--json"], 0, '"verdict": "OK"'),
+        (["diff", "BUNDLE", "BUNDLE"], 0, "0 rounding, 0 real"),
         (["--version"], 0, "pitb"),
         (["port", "torch.optim.AdamW(model.parameters(), lrr=1)"], 2, "nearest: 'lr'"),
     ],
 )  # fmt: skip
-def test_every_command_works_without_the_libraries(root, installed, tmp_path, words, code, said):
+def test_every_command_works_without_the_libraries(
+    root, installed, bundle, tmp_path, words, code, said
+):
     (tmp_path / "x.rs").write_text("fn f() { let a = AdamConfig::new().init(); }\n"
                                    "use burn::optim::AdamConfig;\n")  # fmt: skip
     (tmp_path / "x.md").write_text("a <!-- pitb:optimizer-defaults/a1 row=model "
                                    "column=parameters --><!-- /pitb -->")  # fmt: skip
     sides = {side.upper(): str(root / "results/traces" / side) for side in ("pytorch", "burn")}
     places = {**sides, "FOLDER": str(tmp_path), "RESULTS": str(root / "results")}
+    places["BUNDLE"] = str(bundle)
     for place, folder in places.items():
         words = [word.replace(place, folder) for word in words]
     done = subprocess.run(

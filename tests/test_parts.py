@@ -52,7 +52,7 @@ def retold(path, **changes):
     else:
         metadata["part"].update(changes)
     table = table.replace_schema_metadata({b"pitb": json.dumps(metadata).encode()})
-    pq.write_table(table.cast(trace.SCHEMA.with_metadata(table.schema.metadata)), path)
+    pq.write_table(table.cast(trace.schema().with_metadata(table.schema.metadata)), path)
 
 
 def other_run(folder):

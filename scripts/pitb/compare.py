@@ -6,17 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pitb import trace
 from pitb.errors import PitbError, nearest
 from pitb.files import read_json, replacing
 from pitb.trace import Entry, Key, Trace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 OK, MISMATCH, ERROR = "OK", "MISMATCH", "error"
 EXIT_CODES = {OK: 0, MISMATCH: 1, ERROR: 2}
@@ -232,6 +233,22 @@ def compare(
     return _checked(comparison)
 
 
+def attempt(
+    a: Trace,
+    b: Trace,
+    tolerance: float,
+    quantities: Sequence[str],
+    initial_state_may_differ: str | None = None,
+) -> Comparison:
+    """As `compare`; where there is no comparing, a comparison that holds the reason."""
+    try:
+        return compare(a, b, tolerance, quantities, initial_state_may_differ)
+    except NotComparable as error:
+        state = preflight(a, b, initial_state_may_differ)
+        names = list(quantities)
+        return Comparison(a.run, b.run, tolerance, names, initial_state=state, error=str(error))
+
+
 def _selected(run: Trace, quantities: Sequence[str]) -> dict[Key, Entry]:
     """The entries to compare. The initial parameters are the preflight's."""
     return {e.key: e for e in run.entries if e.quantity in quantities and e.step > 0}
@@ -341,24 +358,37 @@ def _count_rest(comparison: Comparison, a: Trace, b: Trace) -> None:
 
 # -- files -------------------------------------------------------------------------------------
 
-_ROW_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string()}
-ROW_SCHEMA = pa.schema(
-    [pa.field(name, _ROW_TYPES[kind], nullable=False) for name, kind in Row.__annotations__.items()]
-)
+_TYPE_NAMES = {int: "int64", float: "double", str: "string"}
+ROW_COLUMNS = {name: _TYPE_NAMES[kind] for name, kind in Row.__annotations__.items()}
+"""The columns of a comparison's file, by Arrow's names of their types; none is nullable."""
+
+
+def _row_schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    fields = [(name, pa.type_for_alias(kind)) for name, kind in ROW_COLUMNS.items()]
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in fields])
+
+
+def summarised(comparison: Comparison) -> dict[str, Any]:
+    """All of a comparison but its rows."""
+    found = {
+        key: value for key, value in asdict(comparison).items() if key not in ("rows", "worst")
+    }
+    return {**found, "verdict": comparison.verdict, "counts": comparison.counts()}
 
 
 def write(comparison: Comparison, path: Path) -> None:
     """Write the rows as Parquet, the rest as JSON under the key ``pitb`` of its metadata."""
-    summary = {
-        key: value for key, value in asdict(comparison).items() if key not in ("rows", "worst")
-    }
-    summary["verdict"] = comparison.verdict
-    summary["counts"] = comparison.counts()
-    text = json.dumps(summary, ensure_ascii=False, allow_nan=False)
-    table = pa.Table.from_pylist([asdict(row) for row in comparison.rows], schema=ROW_SCHEMA)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    text = json.dumps(summarised(comparison), ensure_ascii=False, allow_nan=False)
+    schema = _row_schema()
+    table = pa.Table.from_pylist([asdict(row) for row in comparison.rows], schema=schema)
     with (
         replacing(path) as temporary,
-        pq.ParquetWriter(temporary, ROW_SCHEMA, compression="none", store_schema=False) as writer,
+        pq.ParquetWriter(temporary, schema, compression="none", store_schema=False) as writer,
     ):
         writer.write_table(table)
         writer.add_key_value_metadata({trace.METADATA_KEY: text.encode()})
@@ -372,6 +402,9 @@ def read(path: Path) -> Comparison:
     """
     if not path.is_file():
         raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         with pq.ParquetFile(path) as file:
             table = file.read(use_threads=False)

@@ -10,15 +10,13 @@ The rules are those of the published figures' own description:
 """
 
 import csv
+import io
 import math
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pitb.errors import PitbError
 from pitb.files import read_text, replacing, write_text
@@ -212,19 +210,28 @@ def failures(rows: list[Judged]) -> list[Judged]:
 
 
 FIELDS = tuple(field.name for field in fields(Judged))
-_SCHEMA = pa.schema([pa.field(name, pa.string(), nullable=False) for name in FIELDS])
 
 
 def write(rows: list[Judged], csv_path: Path, markdown_path: Path, parquet_path: Path) -> None:
     """Write the ledger as CSV, Markdown and Parquet."""
-    with replacing(csv_path) as temporary, temporary.open("w", encoding="utf-8", newline="") as f:
-        writer = csv.DictWriter(f, FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    write_text(csv_path, csv_text(rows))
     write_text(markdown_path, markdown(rows))
+    schema = pa.schema([pa.field(name, pa.string(), nullable=False) for name in FIELDS])
     with replacing(parquet_path) as temporary:
-        table = pa.Table.from_pylist([asdict(row) for row in rows], schema=_SCHEMA)
+        table = pa.Table.from_pylist([asdict(row) for row in rows], schema=schema)
         pq.write_table(table, temporary, compression="none", store_schema=False)
+
+
+def csv_text(rows: Iterable[Judged]) -> str:
+    """The ledger as CSV."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, FIELDS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows)
+    return buffer.getvalue()
 
 
 def read(csv_path: Path) -> list[Judged]:

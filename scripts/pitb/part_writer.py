@@ -366,7 +366,7 @@ def _rows(group: Group) -> pa.Table:
         pa.array(np.concatenate([np.arange(start, stop) for _, start, stop in group])),
         pa.array(np.zeros(sum(lengths))),
     ]
-    return pa.Table.from_arrays(columns, schema=trace.SCHEMA)
+    return pa.Table.from_arrays(columns, schema=trace.schema())
 
 
 def _segments(path: Path, groups: list[Group]) -> list[_Text | _Values]:

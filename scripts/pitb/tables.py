@@ -71,13 +71,21 @@ class Table:
 
 def write(tables: Iterable[Table], folder: Path) -> None:
     """Write Markdown in both languages and CSV for each table, and all figures in one CSV."""
+    for name, text in texts(tables).items():
+        write_text(folder / name, text)
+
+
+def texts(tables: Iterable[Table]) -> dict[str, str]:
+    """What `write` writes, by the files' names."""
+    found: dict[str, str] = {}
     figures: list[Figure] = []
     for table in tables:
         figures += table.figures
         for language, suffix in LANGUAGES.items():
-            write_text(folder / f"{table.name}{suffix}.md", markdown(table, language))
-        write_text(folder / f"{table.name}.csv", _csv(_rows(table)))
-    write_text(folder / "figures.csv", _csv([FIELDS, *(vars(f).values() for f in figures)]))
+            found[f"{table.name}{suffix}.md"] = markdown(table, language)
+        found[f"{table.name}.csv"] = _csv(_rows(table))
+    found["figures.csv"] = _csv([FIELDS, *(vars(f).values() for f in figures)])
+    return found
 
 
 def read_figures(path: Path) -> list[Figure]:

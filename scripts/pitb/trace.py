@@ -15,33 +15,46 @@ may also be a folder of such files (`pitb.parts`).
 """
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from pitb.errors import PitbError
 from pitb.files import replacing
 
+# pyarrow is imported where it is used: what only reads does without (`pitb.parquet`).
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
 SCHEMA_VERSION = 1
 METADATA_KEY = b"pitb"
-SCHEMA = pa.schema(
-    [
-        pa.field("step", pa.int32(), nullable=False),
-        pa.field("quantity", pa.string(), nullable=False),
-        pa.field("tensor", pa.string(), nullable=False),
-        pa.field("index", pa.int64(), nullable=False),
-        pa.field("value", pa.float64(), nullable=False),
-    ]
-)
+COLUMNS = {
+    "step": "int32",
+    "quantity": "string",
+    "tensor": "string",
+    "index": "int64",
+    "value": "double",
+}
+"""The columns, by Arrow's names of their types; none is nullable."""
 ROW_GROUP = 1 << 20
 """Rows in a row group; readers hold one group at a time."""
 
 Key = tuple[int, str, str]
+
+
+@cache
+def schema() -> "pa.Schema":
+    """The columns as Arrow has them."""
+    import pyarrow as pa
+
+    fields = [(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.items()]
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in fields])
 
 
 @dataclass(frozen=True)
@@ -167,11 +180,13 @@ def write(trace: Trace, path: Path) -> None:
         writer.add_key_value_metadata({METADATA_KEY: text.encode()})
 
 
-def parquet_writer(path: Path, **options: Any) -> pq.ParquetWriter:
+def parquet_writer(path: Path, **options: Any) -> "pq.ParquetWriter":
     """A writer of trace files; ``options`` are further ones of pyarrow's."""
+    import pyarrow.parquet as pq
+
     return pq.ParquetWriter(
         path,
-        SCHEMA,
+        schema(),
         compression="none",
         use_dictionary=["step", "quantity", "tensor"],
         column_encoding={"index": "DELTA_BINARY_PACKED", "value": "PLAIN"},
@@ -180,11 +195,13 @@ def parquet_writer(path: Path, **options: Any) -> pq.ParquetWriter:
     )
 
 
-def encode_columns(trace: Trace) -> pa.Table:
+def encode_columns(trace: Trace) -> "pa.Table":
     """The rows of a trace."""
+    import pyarrow as pa
+
     counts = np.array([entry.count for entry in trace.entries], dtype=np.int64)
 
-    def repeated(values: list[Any], kind: pa.DataType) -> pa.Array:
+    def repeated(values: list[Any], kind: "pa.DataType") -> "pa.Array":
         distinct = pa.array(values, type=kind)
         return distinct.take(pa.array(np.repeat(np.arange(len(values)), counts)))
 
@@ -196,7 +213,7 @@ def encode_columns(trace: Trace) -> pa.Table:
         pa.array(np.arange(len(trace.values), dtype=np.int64) - starts),
         pa.array(trace.values),
     ]
-    return pa.Table.from_arrays(columns, schema=SCHEMA)
+    return pa.Table.from_arrays(columns, schema=schema())
 
 
 def read(path: Path) -> Trace:
@@ -212,12 +229,18 @@ def read(path: Path) -> Trace:
         return parts.read(path)
     if not path.is_file():
         raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+    from pitb import parquet
+
+    if not parquet.has_pyarrow():
+        return parquet.read_trace(path)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         with pq.ParquetFile(path, memory_map=False) as file:
-            schema = file.schema_arrow
             raw = (file.metadata.metadata or {}).get(METADATA_KEY)
-            check_schema(schema, path)
-            table = file.read(columns=SCHEMA.names, use_threads=False)
+            check_schema(file.schema_arrow, path)
+            table = file.read(columns=list(COLUMNS), use_threads=False)
     except (pa.ArrowException, OSError) as error:
         first = str(error).splitlines()[0]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
@@ -234,29 +257,31 @@ def read(path: Path) -> Trace:
         raise PitbError(f"{path} lists {rows} values in its metadata but holds {len(values)}")
     found = Trace(entries, values, metadata, str(path))
     expected = encode_columns(found)
-    for name in SCHEMA.names[:-1]:
+    for name in list(COLUMNS)[:-1]:
         if not table.column(name).equals(expected.column(name)):
             raise PitbError(f"{path}: column '{name}' is not what its metadata lists")
     return found
 
 
-def check_schema(schema: pa.Schema, path: Path) -> None:
+def check_schema(found: "pa.Schema", path: Path) -> None:
     """Refuse a file that has other columns than a trace.
 
     Raises:
         PitbError: A column is missing or of another type; names it.
     """
-    for wanted in SCHEMA:
-        position = schema.get_field_index(wanted.name)
+    for wanted in schema():
+        position = found.get_field_index(wanted.name)
         if position < 0:
             raise PitbError(f"{path} is not a trace: it has no column '{wanted.name}'")
-        found = schema.field(position).type
-        if found != wanted.type:
+        kind = found.field(position).type
+        if kind != wanted.type:
             raise PitbError(
-                f"{path} is not a trace: column '{wanted.name}' is {found}, not {wanted.type}"
+                f"{path} is not a trace: column '{wanted.name}' is {kind}, not {wanted.type}"
             )
 
 
+MOST_DIMENSIONS = 64
+"""Of a tensor; PyTorch has as many."""
 DTYPES = ("bool", "int32", "int64", "bfloat16", "float16", "float32", "float64")
 """Element types, by PyTorch's names."""
 
@@ -272,6 +297,8 @@ def _check_entry(entry: Entry) -> None:
         raise ValueError(f"{numbers} are not all numbers of 0 and more")
     if not all(isinstance(text, str) for text in (entry.quantity, entry.tensor)):
         raise ValueError("a quantity or a tensor is not named by text")
+    if len(entry.shape) > MOST_DIMENSIONS or math.prod(entry.shape) >= 2**40:
+        raise ValueError(f"a shape of {len(entry.shape)} dimensions is too large")
     if entry.step >= 2**31 or entry.dtype not in DTYPES:
         raise ValueError(f"step {entry.step} or dtype {entry.dtype!r} is out of range")
 

@@ -79,7 +79,7 @@ def _own_default(evidence: Evidence, item: DefaultDifference) -> tuple[str, tupl
         return not differs, given, outcome["dtype"] != "float32", outcome["steps"]
 
     chosen = min(cases, key=order)
-    found = _alone(dict(evidence.entries[chosen["case"]]), item)
+    found = alone(dict(evidence.entries[chosen["case"]]), item.name)
     impossible = chosen["verdict"] == IMPOSSIBLE
     note = chosen["reason"] if impossible else ""
     if not note and chosen["verdict"] == OK:
@@ -87,14 +87,14 @@ def _own_default(evidence: Evidence, item: DefaultDifference) -> tuple[str, tupl
     return chosen["case"], found, note
 
 
-def _alone(entry: dict[str, Any], item: DefaultDifference) -> tuple[Size, ...]:
-    """The effect of that default alone: burn's run, and the same with PyTorch's value."""
+def alone(entry: dict[str, Any], name: str) -> tuple[Size, ...]:
+    """The effect of one default alone: burn's run, and the same with PyTorch's value."""
     base = replace(runs.reference_run(entry, "burn"), steps=max(STEPS))
-    value = runs.option_of(entry, "pytorch", item.name)
+    value = runs.option_of(entry, "pytorch", name)
     if value is None:
         # PyTorch puts the epsilon of the dtype there.
         value = float(np.finfo(entry["case"]["dtype"]).eps)
-    return sizes(train(base), train(runs.with_option(base, item.name, value)))
+    return sizes(train(base), train(runs.with_option(base, name, value)))
 
 
 def default_align(optimizer: Optimizer, item: DefaultDifference, burn: Burn) -> Align:

@@ -6,10 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from pitb.breadth.finding import (
     DEFAULT,
@@ -28,6 +25,9 @@ from pitb.files import replacing, write_text
 from pitb.labels import COLONS, LANGUAGES, Text, both
 from pitb.tables import line
 from pitb.words import worded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 QUOTED = 12
 """Lines of a program's output that the page quotes."""
@@ -257,41 +257,49 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-SCHEMA = pa.schema(
-    [
-        *(pa.field(name, pa.string(), nullable=False) for name in ("id", "kind", "optimizers")),
-        *(pa.field(name, pa.string(), nullable=False) for name in ("option", "pytorch", "burn")),
-        *(pa.field(name, pa.string(), nullable=False) for name in ("meaning", "case", "note")),
-        pa.field("first_step", pa.int64(), nullable=False),
-        pa.field("quantity", pa.string(), nullable=False),
-        pa.field("alone", pa.bool_(), nullable=False),
-        *(
-            field
-            for step in STEPS
-            for field in (
-                pa.field(f"status_{step}", pa.string(), nullable=False),
-                pa.field(f"absolute_{step}", pa.float64()),
-                pa.field(f"relative_{step}", pa.float64()),
-            )
-        ),
-        *(
-            pa.field(name, pa.string(), nullable=False)
-            for name in ("pytorch_source", "burn_source", "align", "align_case")
-        ),
-    ]
-)
+COLUMNS = {
+    **dict.fromkeys(("id", "kind", "optimizers", "option", "pytorch", "burn"), "string"),
+    **dict.fromkeys(("meaning", "case", "note"), "string"),
+    "first_step": "int64",
+    "quantity": "string",
+    "alone": "bool",
+    **{
+        f"{name}_{step}": kind
+        for step in STEPS
+        for name, kind in (("status", "string"), ("absolute", "double"), ("relative", "double"))
+    },
+    **dict.fromkeys(("pytorch_source", "burn_source", "align", "align_case"), "string"),
+}
+"""The columns of the findings' files, by Arrow's names of their types; sizes may be null."""
+
+
+def _schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    def nullable(name: str) -> bool:
+        return name.startswith(("absolute_", "relative_"))
+
+    fields = [(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.items()]
+    return pa.schema([pa.field(name, kind, nullable=nullable(name)) for name, kind in fields])
+
+
+def csv_text(found: Sequence[Finding]) -> str:
+    """What ``findings.csv`` holds."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records(found))
+    return buffer.getvalue()
 
 
 def write_tables(found: Sequence[Finding], folder: Path) -> None:
     """Write ``findings.csv`` and ``findings.parquet``."""
-    flat = records(found)
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, SCHEMA.names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(flat)
-    write_text(folder / "findings.csv", buffer.getvalue())
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    write_text(folder / "findings.csv", csv_text(found))
     with replacing(folder / "findings.parquet") as path:
-        pq.write_table(pa.Table.from_pylist(flat, schema=SCHEMA), path)
+        pq.write_table(pa.Table.from_pylist(records(found), schema=_schema()), path)
 
 
 def write_pages(

@@ -6,10 +6,7 @@ it is taken for. Types of the fields are those of the dataclasses that were writ
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from pitb import schedulers, schema
 from pitb.breadth.cases import Case
@@ -19,6 +16,9 @@ from pitb.breadth.phases import IMPOSSIBLE, Plan
 from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
 from pitb.registry import by_pytorch_name, optimizers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TEXT: schema.Schema = {"type": "string"}
 OBJECT: schema.Schema = {"type": "object"}
@@ -117,15 +117,18 @@ def read_papers(path: Path) -> list[Record]:
     return found
 
 
-def read_rows(path: Path, columns: Iterable[str] | None = None, filters: Any = None) -> pa.Table:
+def read_rows(path: Path, columns: Iterable[str] | None = None, filters: Any = None) -> "pa.Table":
     """The steps of one optimizer that were judged, or some of their columns."""
-    from pitb.breadth.records import ROW_SCHEMA
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from pitb.breadth.records import row_schema
 
     if not path.is_file():
         raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
     try:
         found = pq.read_schema(path)
-        for field in ROW_SCHEMA:
+        for field in row_schema():
             position = found.get_field_index(field.name)
             if position < 0:
                 raise PitbError(f"{path} lacks the column '{field.name}'")

@@ -1,17 +1,27 @@
 """What the judging of one optimizer leaves behind, as JSON and Parquet have it."""
 
 import math
-from typing import Any
-
-import pyarrow as pa
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from pitb.breadth.judge import Outcome, Row
 from pitb.breadth.laws import law
 
-_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string()}
-ROW_SCHEMA = pa.schema(
-    [pa.field(name, _TYPES[kind], nullable=False) for name, kind in Row.__annotations__.items()]
-)
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TYPE_NAMES = {int: "int64", float: "double", str: "string"}
+ROW_COLUMNS = {name: _TYPE_NAMES[kind] for name, kind in Row.__annotations__.items()}
+"""The columns of ``rows.parquet``, by Arrow's names of their types; none is nullable."""
+
+
+@cache
+def row_schema() -> "pa.Schema":
+    """The columns as Arrow has them."""
+    import pyarrow as pa
+
+    fields = [(name, pa.type_for_alias(kind)) for name, kind in ROW_COLUMNS.items()]
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in fields])
 
 
 def outcome_record(outcome: Outcome, kind: str, because: list[str]) -> dict[str, Any]:

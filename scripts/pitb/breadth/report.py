@@ -4,11 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from pitb.breadth import inputs, laws, papers
 from pitb.breadth.explain import DEFAULT, UNEXPLAINED
@@ -19,6 +17,9 @@ from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
 from pitb.problems import problem
 from pitb.reference.descriptions import OURS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Record = dict[str, Any]
 EARLY, NOT_FINITE = "early", "not finite"
@@ -42,7 +43,7 @@ class Judged:
     outcomes: list[Record]
     kills: list[Record]
     papers: list[Record]
-    rows: pa.Table
+    rows: "pa.Table"
 
 
 def load(folders: Iterable[Path]) -> Judged:
@@ -60,6 +61,8 @@ def load(folders: Iterable[Path]) -> Judged:
         kills += inputs.read_kills(folder / "kills.json")
         about_papers += inputs.read_papers(folder / "papers.json")
         tables.append(inputs.read_rows(folder / "rows.parquet"))
+    import pyarrow as pa
+
     if not outcomes or not kills:
         raise PitbError("nothing was judged: there are no outcomes, or no mutants")
     return Judged(outcomes, kills, about_papers, pa.concat_tables(tables))
@@ -161,22 +164,30 @@ def _where(relation: str, because: Mapping[str, int], places: set[str]) -> str:
     return EXTREMES if places == {EXTREMES} else ""
 
 
-def floor(rows: pa.Table) -> Iterator[Record]:
-    """How far each library's parameters are from the reference, and which is closer.
+FLOOR_PAIRS = ("pytorch--reference", "burn--reference")
+FLOOR_COLUMNS = ("case", "suite", "optimizer", "dtype", "step", "pair", "needed", "verdict")
+"""What the sheet of the rounding floor is made of: these columns of the parameters' rows."""
+
+
+def floor(rows: "pa.Table") -> Iterator[Record]:
+    """How far each library's parameters are from the reference, and which is closer."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = rows.filter(
+        pc.and_(pc.equal(rows["quantity"], "param"), pc.is_in(rows["pair"], pa.array(FLOOR_PAIRS)))
+    )
+    return floor_of(wanted.select(FLOOR_COLUMNS).to_pylist())
+
+
+def floor_of(rows: Iterable[Record]) -> Iterator[Record]:
+    """The same of rows of `FLOOR_COLUMNS`, those of parameters and of `FLOOR_PAIRS` alone.
 
     By optimizer, dtype and step: the median and the largest relative distance of all cases that
     both libraries trained and the reference followed, and in how many of them each is closer.
     """
-    wanted = rows.filter(
-        pc.and_(
-            pc.equal(rows["quantity"], "param"),
-            pc.is_in(rows["pair"], pa.array(["pytorch--reference", "burn--reference"])),
-        )
-    )
     distances: dict[tuple[str, str, int], dict[str, dict[str, float]]] = defaultdict(dict)
-    for row in wanted.select(
-        ["case", "suite", "optimizer", "dtype", "step", "pair", "needed", "verdict"]
-    ).to_pylist():
+    for row in rows:
         if row["verdict"] == OK and row["suite"] != "defaults":
             key = (row["optimizer"], row["dtype"], row["step"])
             side = row["pair"].partition("--")[0]

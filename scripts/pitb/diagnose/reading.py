@@ -7,16 +7,17 @@ steps take some 200 MB.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pitb import parts, trace
+from pitb import parquet, parts, trace
 from pitb.errors import PitbError, nearest
 from pitb.trace import Entry, Trace
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 Array = NDArray[Any]
 GRADIENTS = ("grad", "clipped_grad")
@@ -110,6 +111,13 @@ def _file(
     """The entries, and the values of those that count; one row group at a time."""
     if not path.is_file():
         raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+    if not parquet.has_pyarrow():
+        whole = parquet.read_trace(path)
+        values = {e.key: _typed(whole.of(e), e) for e in counting(whole.entries) if e.count}
+        return whole.entries, values, whole.metadata
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         with pq.ParquetFile(path, memory_map=False) as file:
             trace.check_schema(file.schema_arrow, path)
@@ -130,7 +138,7 @@ def _file(
 
 
 def _values(
-    file: pq.ParquetFile, entries: list[Entry], counting: list[Entry], path: Path
+    file: "pq.ParquetFile", entries: list[Entry], counting: list[Entry], path: Path
 ) -> Values:
     kept = [entry for entry in counting if entry.count]
     found: Values = {

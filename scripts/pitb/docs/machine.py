@@ -55,10 +55,10 @@ def _head(language: str, *keys: str) -> list[str]:
 
 def trace_columns(root: Path, language: str) -> str:
     """The columns of a trace, from its schema."""
-    if set(COLUMNS) != set(trace.SCHEMA.names):
-        raise PitbError(f"the columns of a trace are {', '.join(trace.SCHEMA.names)}")
+    if set(COLUMNS) != set(trace.schema().names):
+        raise PitbError(f"the columns of a trace are {', '.join(trace.schema().names)}")
     lines = _head(language, "column", "type", "null", "meaning")
-    for field in trace.SCHEMA:
+    for field in trace.schema():
         null = HEAD["yes" if field.nullable else "no"][language]
         lines.append(line([f"`{field.name}`", _type(field.type), null,
                            COLUMNS[field.name][language]]))  # fmt: skip

@@ -87,6 +87,8 @@ TARGETS_ZH = {
     "docs": "把生成的内容写进文档",
     "docs-check": "说出文档里哪些数字、表和输出过时了",
     "site": "把页面做成网站，results/site/index.html",
+    "bundle": "结果、源码和运行记录合成一个 zip，别人可用 pitb verify 检查",
+    "publish-check": "Zenodo 之类的存档所要的是否齐全；不上传任何东西",
     "help": "列出这些目标",
 }
 
@@ -233,6 +235,15 @@ def digits_diagnosis(root: Path, language: str) -> str:
     return read_text(root / "results/digits/diagnosis.md").strip()
 
 
+def exceptions_table(root: Path, language: str) -> str:
+    """The recommendations of RO-Crate that a bundle does not follow."""
+    from pitb.bundle import validate
+
+    head = {"en": "| check | why |", "zh": "| 检查 | 原因 |"}[language]
+    rows = [f"| {item.check} | {item.why} |" for item in validate.EXCEPTIONS]
+    return "\n".join([head, "| --- | --- |", *rows])
+
+
 CONTENTS = {
     "ledger": ledger_line,
     "bench": bench_table,
@@ -245,4 +256,5 @@ CONTENTS = {
     "digits": digits,
     "digits-diagnosis": digits_diagnosis,
     "recording-cost": recording_cost,
+    "crate-exceptions": exceptions_table,
 }

@@ -5,6 +5,7 @@ list of f32 hyper-parameters lacks one, burn keeps it in f64.
 """
 
 from dataclasses import fields
+from functools import cache
 
 from pitb.reference import lbfgs
 from pitb.reference.equations import Equations
@@ -101,6 +102,7 @@ def differences(optimizer: str) -> dict[str, tuple[object, object]]:
     return found
 
 
+@cache
 def shared_differences() -> dict[str, tuple[object, object]]:
     """Those that all optimizers have alike."""
     each = [differences(optimizer) for optimizer in DESCRIPTIONS["pytorch"]]
