@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup resume breadth slice explain port digits diagnose test check format lock libraries bench docs docs-check help
+.PHONY: all setup resume breadth slice explain port digits diagnose report test check format lock libraries bench docs docs-check help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -42,7 +42,10 @@ diagnose: slice ## Find the configurations of runs again from their numbers; som
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete diagnose || { $(HINT); exit 1; }
 	@cat results/diagnose/summary.txt
 
-test: all slice port digits ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
+report: all ## One HTML file to look at it all: ledger, tables, plots, and what else was made
+	@$(SNAKEMAKE) --report report.html || { $(HINT); exit 1; }
+
+test: all slice port digits report ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 	cargo test --release --locked --workspace
 	$(BIN)/python scripts/fill_docs.py --check
 	$(BIN)/python -m pytest -n auto --dist loadfile
