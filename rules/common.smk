@@ -159,7 +159,11 @@ def make_reported():
 
     It draws and writes what there is, and trains nothing.
     """
-    wanted = [*COMPARISONS, *LEDGER, *(path for paths in TABLE_FILES.values() for path in paths)]
+    wanted = [
+        *COMPARISONS,
+        *LEDGER,
+        *(path for paths in TABLE_FILES.values() for path in paths),
+    ]
     missing = [path for path in wanted if not Path(path).is_file()]
     if missing:
         print(
@@ -174,12 +178,20 @@ def make_reported():
     allowed = ["reported", "record_versions", *groups, *drawn]
     allowed += ["draw_plots"] if CONFIG.pairs else []
     command = [sys.executable, "-m", "snakemake", "reported", "--cores", "all"]
-    command += ["--snakefile", str(workflow.main_snakefile), "--allowed-rules", *allowed]
+    command += [
+        "--snakefile",
+        str(workflow.main_snakefile),
+        "--allowed-rules",
+        *allowed,
+    ]
     if workflow.overwrite_configfiles:
         command += ["--configfile", *map(str, workflow.overwrite_configfiles)]
     if config_overrides():
         settings = config_overrides().items()
-        command += ["--config", *(f"{key}={json.dumps(value)}" for key, value in settings)]
+        command += [
+            "--config",
+            *(f"{key}={json.dumps(value)}" for key, value in settings),
+        ]
     ended = subprocess.run(command, env={**os.environ, "PITB_SAY_SUMMARY_LATER": "1"})
     if ended.returncode != 0:
         os._exit(ended.returncode)

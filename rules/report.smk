@@ -19,11 +19,7 @@ rule reported:
 
 rule plots:
     input:
-        [
-            f"results/{item.path}"
-            for item in REPORTED
-            if item.path.startswith("plots/")
-        ],
+        [f"results/{item.path}" for item in REPORTED if item.path.startswith("plots/")],
     message:
         "All is drawn"
 
@@ -112,7 +108,9 @@ for group, items in PAGE_GROUPS.items():
             f"results/benchmarks/write_pages_{group}.tsv"
         params:
             pages=" ".join(
-                " ".join(["--page", *(f"results/{p}" for p in (item.path, *item.sources))])
+                " ".join(
+                    ["--page", *(f"results/{p}" for p in (item.path, *item.sources))]
+                )
                 for item in items
             ),
         message:

@@ -8,8 +8,8 @@ from pitb.errors import run_main
 from pitb.files import read_json, read_text
 from pitb.plots import breadth
 
-EXAMPLES = """  python scripts/draw_breadth_plots.py --coverage results/breadth-slice/coverage.json \\
-    --kills results/breadth-slice/kills.csv --out coverage.svg kills.svg"""
+EXAMPLES = """  python scripts/draw_breadth_plots.py --out coverage.svg kills.svg \\
+    --coverage results/breadth-slice/coverage.json --kills results/breadth-slice/kills.csv"""
 
 
 def main() -> None:

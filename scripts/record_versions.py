@@ -11,7 +11,9 @@ from pitb.files import write_text
 from pitb.labels import LANGUAGES
 from pitb.tables import line
 
-EXAMPLES = """  python scripts/record_versions.py results/traces/*/*.parquet --out results/versions"""
+EXAMPLES = (
+    """  python scripts/record_versions.py results/traces/*/*.parquet --out results/versions"""
+)
 
 
 def main() -> None:

@@ -76,7 +76,7 @@ OUTSIDE = """
 
 
 def path():
-    """The browser's; where there is none, CI fails, and elsewhere the test is skipped and says so."""
+    """The browser's; where there is none, CI fails, and elsewhere the test is skipped, said so."""
     found = install_browser.find()
     if found is None and os.environ.get("CI") == "true":
         pytest.fail(install_browser.HINT)
@@ -98,6 +98,10 @@ def chromium():
         browser.close()
 
 
+def _foreign(url):
+    return [] if url.startswith(("file:", "data:", "blob:")) else [url[:80]]
+
+
 @contextmanager
 def page(browser, width, height=900):
     """A page without a network, and a list that fills with its errors and requests."""
@@ -106,9 +110,6 @@ def page(browser, width, height=900):
     errors = []
     found.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
     found.on("pageerror", lambda error: errors.append(str(error)))
-    found.on(
-        "request",
-        lambda r: errors.append(r.url[:80]) if not r.url.startswith(("file:", "data:", "blob:")) else None,
-    )
+    found.on("request", lambda request: errors.extend(_foreign(request.url)))
     yield found, errors
     context.close()

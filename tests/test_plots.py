@@ -102,7 +102,9 @@ NUMBERS = {
 @pytest.mark.parametrize("steps", [1, 2, 10, 200])
 @pytest.mark.parametrize("name", NUMBERS)
 def test_any_difference_can_be_drawn(name, steps, drawn, tmp_path, recwarn):
-    found = made(np.array([[NUMBERS[name], 1e-7 if name == "usual" else NUMBERS[name]]]), steps=steps)
+    found = made(
+        np.array([[NUMBERS[name], 1e-7 if name == "usual" else NUMBERS[name]]]), steps=steps
+    )
     comparison.differences(tmp_path / "steps.svg", found, np.full(steps + 1, 1e-8))
     comparison.tensors(tmp_path / "tensors.svg", found)
     bars.remaining(tmp_path / "bars.svg", "pytorch/x", [found, made(np.ones((1, 2)), steps=steps)])
@@ -189,7 +191,9 @@ def test_many_quantities_are_told_apart(drawn, tmp_path):
     comparison.differences(tmp_path / "x.svg", found, None)
     check_texts(drawn["x.svg"])
     (axes,) = drawn["x.svg"].axes
-    named = [line for line in axes.get_lines() if line.get_label() in {r.quantity for r in found.rows}]
+    named = [
+        line for line in axes.get_lines() if line.get_label() in {r.quantity for r in found.rows}
+    ]
     assert len({(line.get_marker(), line.get_linestyle()) for line in named}) == len(named) == 9
 
 
@@ -279,7 +283,10 @@ def test_coverage_is_counted(drawn, tmp_path, recwarn):
     breadth.coverage(tmp_path / "x.svg", rows)
     figure = drawn["x.svg"]
     check_texts(figure)
-    assert "4: 2 covered, 1 impossible, 1 no-counterpart, 0 missing" in figure.get_suptitle().replace("\n", " ")
+    assert (
+        "4: 2 covered, 1 impossible, 1 no-counterpart, 0 missing"
+        in figure.get_suptitle().replace("\n", " ")
+    )
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["AdamW", "Rprop"]
     assert [text.get_text().strip() for text in axes.texts] == ["3", "1"]

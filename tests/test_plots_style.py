@@ -105,9 +105,7 @@ def test_a_line_stands_out_from_the_page(how):
 def test_areas_that_touch_are_told_apart(how):
     from pitb.plots.bars import HATCHES
 
-    for (first, one), (second, other) in combinations(
-        zip(style.FILLS, HATCHES, strict=True), 2
-    ):
+    for (first, one), (second, other) in combinations(zip(style.FILLS, HATCHES, strict=True), 2):
         distance = np.linalg.norm(seen(first, how) - seen(second, how))
         assert distance > LEAST or one != other, (first, second)
         if how == "grey":

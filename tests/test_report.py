@@ -168,9 +168,9 @@ def test_no_text_of_a_picture_is_cut_off(report, root, results, chromium):
 
 
 FAULTS = {
-    "hidden": '<div style="width: 60px; overflow: hidden; white-space: nowrap">a long sentence</div>',
+    "hidden": '<div style="width: 60px; overflow: hidden; white-space: nowrap">a long text</div>',
     "wide": '<div style="width: 2000px; text-align: right">far away</div>',
-    "sideways": '<div style="overflow: auto"><p style="width: 2000px; text-align: right">far</p></div>',
+    "sideways": '<div style="overflow: auto"><p style="padding-left: 2000px">far</p></div>',
     "low": '<div style="height: 10px; overflow: hidden"><br><br>below</div>',
     "above": '<div style="height: 90px; overflow: auto; display: flex; align-items: center">'
     '<div style="flex-shrink: 0">top<div style="height: 500px"></div></div></div>',
@@ -190,12 +190,16 @@ def test_text_that_is_cut_off_is_noticed(name, chromium):
 
 def test_errors_requests_and_broken_pictures_are_noticed(chromium):
     with browsers.page(chromium, 390) as (page, errors):
-        page.set_content("<img src='data:image/png;base64,AAAA'><script>console.error('a')</script>")
+        page.set_content(
+            "<img src='data:image/png;base64,AAAA'><script>console.error('a')</script>"
+        )
         page.evaluate("setTimeout(() => { throw new Error('b') })")
         page.wait_for_timeout(50)
         assert page.evaluate(browsers.BROKEN) == ["data:image/png;base64,AAAA"]
         assert errors == ["a", "b"]
         page.evaluate("fetch('https://example.invalid/x').catch(() => 0)")
         assert any("example.invalid" in error for error in errors)
-        page.set_content("<svg width=50 height=50><g id=text_1><text x=40 y=20>wide</text></g></svg>")
+        page.set_content(
+            "<svg width=50 height=50><g id=text_1><text x=40 y=20>wide</text></g></svg>"
+        )
         assert page.evaluate(browsers.OUTSIDE) == ["text_1"]

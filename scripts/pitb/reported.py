@@ -1,7 +1,7 @@
 """What a report shows, where, and under which name: the one list of it.
 
-Each item is a picture or a page below the folder of results, with the caption that explains it, one
-of the files of ``report/``. A page is made of Markdown, in English and, where there is one, Chinese.
+Each item is a picture or a page below the folder of results, with the caption that explains it,
+one of the files of ``report/``. A page is made of Markdown, in English and Chinese.
 """
 
 import re
@@ -60,10 +60,10 @@ def tables(config: Config) -> list[Item]:
     """The ledger, the comparisons, every table of the pages, and the versions."""
     found = []
     if config.pages:
-        found.append(Item("report/ledger.html", "ledger", LEDGER, "Ledger 台账", None, ("ledger.md",)))
-    sources = ("comparisons.md",)
-    label = "Every comparison 全部比较"
-    found.append(Item("report/comparisons.html", "comparisons", LEDGER, label, None, sources))
+        ledger = ("ledger.md",)
+        found.append(Item("report/ledger.html", "ledger", LEDGER, "Ledger 台账", None, ledger))
+    label, listed = "Every comparison 全部比较", ("comparisons.md",)
+    found.append(Item("report/comparisons.html", "comparisons", LEDGER, label, None, listed))
     for page in config.pages:
         for table in PAGES[page].tables:
             found.append(
@@ -193,7 +193,7 @@ HEADINGS: dict[str, Text] = {
 
 
 def in_chinese(text: str) -> str:
-    """Markdown that is written in English alone, with the headings of its parts and tables in Chinese.
+    """Markdown that is written in English alone, with Chinese headings of its parts and tables.
 
     Its values are names, numbers and the verdicts that are the same in both languages.
     """

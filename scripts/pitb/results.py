@@ -34,6 +34,7 @@ def explanation_path(a: str, b: str, suffix: str) -> str:
     """Of an explanation of two runs, with one of the suffixes of `EXPLAINED`."""
     return f"explain/{pair_name(a, b)}{suffix}"
 
+
 PLOTS = ("loss", "steps", "tensors")
 """The pictures of a comparison: both losses, differences by step, and by step and tensor."""
 

@@ -87,7 +87,9 @@ def processor() -> str:
                 return names[0]
         if platform.system() == "Darwin":
             command = ["sysctl", "-n", "machdep.cpu.brand_string"]
-            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+            return subprocess.run(
+                command, capture_output=True, text=True, check=True
+            ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         pass  # another way to ask follows
     return platform.processor() or platform.machine()

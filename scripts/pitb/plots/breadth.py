@@ -1,4 +1,4 @@
-"""The pictures of the breadth: how PyTorch's own list is covered, and which mutants were noticed."""
+"""Pictures of the breadth: how PyTorch's own list is covered, and which mutants were noticed."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -14,6 +14,7 @@ Array = NDArray[np.float64]
 MOST_LABELS = 40
 """Tensors that are named beside the map; of more, every second, third, ..."""
 
+
 def height(tensors: int) -> float:
     """Of a map of so many tensors, in inches; rows of many get thinner."""
     return 0.6 + 0.18 * min(max(tensors, 4), 60)

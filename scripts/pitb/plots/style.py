@@ -1,8 +1,8 @@
 """How all pictures of the project look, and how they are written.
 
-They are read in grey and by those who see no colours, too: series differ in their markers and dashes
-(lines) or in their hatches (bars), and the colours are among those that Okabe and Ito chose to stay
-apart (Color Universal Design, 2008), taken so that their brightness differs as well.
+They are read in grey and by those who see no colours, too: series differ in their markers and
+dashes (lines) or in their hatches (bars), and the colours are among those that Okabe and Ito chose
+to stay apart (Color Universal Design, 2008).
 """
 
 import textwrap
