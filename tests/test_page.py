@@ -70,6 +70,6 @@ def test_html_in_markdown_is_text(text):
 
 
 def test_headings_of_english_alone_become_chinese():
-    text = "# Ledger\n\nledger: 2\n\n## Not reproduced\n\n| table | row |\n| --- | --- |\n| row | x |\n"
-    expected = "# 台账\n\nledger: 2\n\n## 没有重现的\n\n| 表 | 行 |\n| --- | --- |\n| row | x |\n"
+    text = "# Ledger\n\n2\n\n## Not reproduced\n\n| table | row |\n| --- | --- |\n| row | x |\n"
+    expected = "# 台账\n\n2\n\n## 没有重现的\n\n| 表 | 行 |\n| --- | --- |\n| row | x |\n"
     assert reported.in_chinese(text) == expected

@@ -5,7 +5,8 @@ with many columns become lists on narrow screens, so that nothing is cut off the
 """
 
 import html
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from string import Template
 
@@ -15,8 +16,25 @@ from markdown_it.token import Token
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
 TAGS = {"en": "en", "zh": "zh-CN"}
 """Languages as HTML names them."""
-WIDE = 6
-"""Columns from which a table is a wide one."""
+WIDE, WIDEST = 5, 10
+"""Columns from which a table is a wide one, or one that no desk is wide enough for."""
+SHORT = 14
+"""Characters of a cell up to which it stands in one line."""
+_LIST = """@media (max-width: ${width}rem) {
+  $table thead { display: none; }
+  $table, $table tbody { display: block; }
+  $table tr {
+    display: grid; grid-template-columns: repeat(auto-fill, minmax(min(15rem, 100%), 1fr));
+    border: 1px solid #888; margin-bottom: 0.6rem;
+  }
+  $table td { overflow-wrap: anywhere; border: 0; border-bottom: 1px solid #ddd; }
+  $table td:empty { display: none; }
+  $table td::before { content: attr(data-label) ": "; font-weight: 600; color: #444; }
+}
+"""
+_NUMBER = re.compile(r"\d[\d.]*e[+-]\d+")
+_LONG_WORD = re.compile(rf"[^\s&;]{{{SHORT + 1},}}")
+_JOINT = re.compile(r"(?<=[_/.:\-])(?=[A-Za-z])")
 
 
 def page(title: str, texts: Mapping[str, str]) -> str:
@@ -36,15 +54,39 @@ def page(title: str, texts: Mapping[str, str]) -> str:
     for language, text in texts.items():
         parts.append(f'<main lang="{TAGS[language]}">\n{rendered(text)}</main>')
     template = resources.files("pitb").joinpath("page.html").read_text(encoding="utf-8")
-    return Template(template).substitute(title=html.escape(title), body="\n".join(parts))
+    listed = _listed("wide", 40) + _listed("widest", 80)
+    body = "\n".join(parts)
+    return Template(template).substitute(title=html.escape(title), listed=listed, body=body)
+
+
+def _listed(kind: str, width: int) -> str:
+    """The style that makes lists of the rows of tables, on screens narrower than ``width`` rem."""
+    return Template(_LIST).substitute(table=f"table.{kind}", width=width)
 
 
 def rendered(text: str) -> str:
     """Markdown as HTML; HTML within it is shown as it is written, and not obeyed."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser.add_render_rule("text", _text)
+    parser.add_render_rule("code_inline", _code)
     tokens = parser.parse(text)
     _label(tokens)
     return str(parser.renderer.render(tokens, parser.options, {}))
+
+
+def _text(_: object, tokens: Sequence[Token], index: int, *__: object) -> str:
+    return _breakable(tokens[index].content)
+
+
+def _code(_: object, tokens: Sequence[Token], index: int, *__: object) -> str:
+    return f"<code>{_breakable(tokens[index].content)}</code>"
+
+
+def _breakable(text: str) -> str:
+    """A text as HTML whose long names may go on in a new line after a joint of theirs."""
+    escaped = html.escape(text, quote=False)
+    broken = _LONG_WORD.sub(lambda word: _JOINT.sub("<wbr>", word[0]), escaped)
+    return _NUMBER.sub(r"<span>\g<0></span>", broken)  # which is not broken at its sign
 
 
 def _label(tokens: list[Token]) -> None:
@@ -61,6 +103,8 @@ def _label(tokens: list[Token]) -> None:
             heads.append(following.content if following is not None else "")
         elif token.type == "td_open":
             token.attrSet("data-label", heads[column])
+            if following is not None and len(following.content) <= SHORT:
+                token.attrSet("class", "short")
             column += 1
         elif token.type == "thead_close" and table is not None and len(heads) >= WIDE:
-            table.attrSet("class", "wide")
+            table.attrSet("class", "wide" if len(heads) < WIDEST else "wide widest")

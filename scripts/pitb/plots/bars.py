@@ -107,7 +107,7 @@ def counts(
     path: Path,
     title: str,
     rows: Mapping[str, Mapping[str, int]],
-    kinds: Sequence[str],
+    kinds: Mapping[str, int],
     unit: str,
 ) -> None:
     """Draw a bar for each row, made up of the counts of its kinds.
@@ -116,7 +116,7 @@ def counts(
         path: An SVG or PNG file.
         title: What is counted; the totals are written below it.
         rows: By name, the count of each kind.
-        kinds: In the order in which they stand in a bar.
+        kinds: In the order in which they stand in a bar, and the place of each in `style.FILLS`.
         unit: Of the counts.
 
     Raises:
@@ -131,9 +131,9 @@ def counts(
             style.say(axes, "nothing to count")
             return
         ends = np.zeros(len(rows))
-        for index, kind in enumerate(kinds):
+        for kind, fill in kinds.items():
             values = np.array([row.get(kind, 0) for row in rows.values()], dtype=float)
-            colour, hatch = style.FILLS[index], HATCHES[index]
+            colour, hatch = style.FILLS[fill], HATCHES[fill]
             axes.barh(
                 range(len(rows)),
                 values,

@@ -8,10 +8,10 @@ from typing import Any
 from pitb.errors import PitbError
 from pitb.plots import bars
 
-STATUSES = ("covered", "impossible", "no-counterpart", "missing")
-"""Of a configuration of PyTorch's list."""
-ENDS = ("killed", "equivalent", "survived")
-"""Of a mutant."""
+STATUSES = {"covered": 0, "impossible": 1, "no-counterpart": 2, "missing": 3}
+"""Of a configuration of PyTorch's list, and how its area is filled."""
+ENDS = {"killed": 0, "equivalent": 1, "survived": 3}
+"""Of a mutant: what should not be is filled alike in both pictures."""
 
 
 def coverage(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -56,7 +56,7 @@ def _losses(run: Trace) -> tuple[Array, Array]:
     entries = [entry for entry in run.entries if entry.quantity == "loss" and entry.count == 1]
     values = np.array([run.of(entry)[0] for entry in entries])
     steps = np.array([float(entry.step) for entry in entries])
-    return steps, np.where(np.abs(values) < 1e300, values, np.nan)
+    return steps, np.where(np.abs(values) <= 1e300, values, np.nan)
 
 
 def _curve(axes: Any, name: str, steps: Array, values: Array, index: int) -> None:
