@@ -144,7 +144,7 @@ def shown(item):
         caption=f"../report/{item.caption}.rst",
         category=item.category,
         subcategory=item.subcategory,
-        labels={"what": item.label},
+        labels={"entry 条目": item.label},
     )
 
 
@@ -272,18 +272,23 @@ SUMMARIES = [
 ]
 
 # Of what does not belong to `rule all`, a report shows what was made.
-SCOPES = [scope for scope in reported.SCOPE_NAMES if made(reported.breadth(scope))]
+SCOPES = [
+    scope
+    for scope in reported.SCOPE_NAMES
+    if made([*reported.breadth(scope), *reported.breadth_pictures(scope)])
+]
+REPORTED = reported.pictures(CONFIG)
+for scope in SCOPES:
+    REPORTED += reported.breadth_pictures(scope)
 PAGE_GROUPS = {"tables": reported.tables(CONFIG)}
 PAGE_GROUPS |= {scope: reported.breadth(scope) for scope in SCOPES}
 if EXPLANATIONS and made(reported.explanations(CONFIG.explained())):
     PAGE_GROUPS["explanations"] = reported.explanations(CONFIG.explained())
+    REPORTED += reported.explanation_pictures(CONFIG.explained())
 if made(reported.port()):
     PAGE_GROUPS["port"] = reported.port()
-REPORTED = [
-    *reported.pictures(CONFIG),
-    *(item for scope in SCOPES for item in reported.breadth_pictures(scope)),
-    *(item for items in PAGE_GROUPS.values() for item in items),
-]
+for items in PAGE_GROUPS.values():
+    REPORTED += items
 # As Snakemake's command line has it.
 REPORTING = any(word.partition("=")[0] == "--report" for word in sys.argv)
 if REPORTING:

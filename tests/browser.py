@@ -56,11 +56,16 @@ scroll sideways is.
 """
 
 BROKEN = """
-() => [...document.images]
-  .filter((image) => !image.complete || !image.naturalWidth || !image.getBoundingClientRect().width)
-  .map((image) => image.src.slice(0, 60))
+() => [...document.querySelectorAll("img, canvas")]
+  .filter((picture) => {
+    const box = picture.getBoundingClientRect();
+    const drawn = picture.tagName === "CANVAS" || (picture.complete && picture.naturalWidth);
+    const whole = box.left > -1 && box.right < document.documentElement.clientWidth + 1;
+    return !drawn || !box.width || !whole;
+  })
+  .map((picture) => (picture.src || picture.parentElement.id || picture.tagName).slice(0, 60))
 """
-"""Pictures of a document that are not drawn."""
+"""Pictures of a document that are not drawn, or not wholly in its window."""
 
 OUTSIDE = """
 () => {

@@ -406,7 +406,7 @@ def test_a_report_has_what_there_is_and_leaves_the_rest_alone(project):
     assert "results/report/ledger.html" in text
     assert len(list((project / "results/plots").glob("*.svg"))) == 17 * 3 + 6
     # Nothing but the pages was made here.
-    assert "It was not made here" in text
+    assert "The whole field was not made here" in text
     assert "4 Findings" not in text
     assert "safe center" in text  # the project's stylesheet
     assert result_bytes(project) == before

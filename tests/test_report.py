@@ -14,6 +14,7 @@ from pitb.results import PLOTS
 pytestmark = pytest.mark.pipeline
 
 WIDTHS = {"desk": 1280, "telephone": 390}
+LABEL = "entry 条目"
 HAN = re.compile(r"[\u4e00-\u9fff]")
 
 
@@ -73,7 +74,7 @@ def test_every_result_has_a_label_and_a_caption_in_both_languages(results):
         assert "system-message" not in caption, name
         assert HAN.search(caption), name
         assert re.search(r"[a-z]{3} [a-z]", re.sub("<.*?>", "", caption)), name
-        assert found["labels"]["what"].strip(), name
+        assert found["labels"][LABEL].strip(), name
         # What is no picture and no page would only be downloaded.
         assert found["mime_type"] in ("image/svg+xml", "text/html"), name
 
@@ -83,7 +84,7 @@ def test_the_first_page_speaks_both_languages(report):
     assert "system-message" not in text
     assert "PyTorch into burn" in text
     assert HAN.search(text)
-    assert "It was not made here" not in text
+    assert "The whole field was not made here" not in text
 
 
 def settled(page):
@@ -115,6 +116,9 @@ def test_a_reader_finds_and_sees_it_all(width, report, results, chromium):
         page.get_by_text("Statistics", exact=True).click()
         page.wait_for_selector("#timeline canvas")
         check(page, errors, "statistics")
+        page.get_by_text("About", exact=True).click()
+        page.get_by_text(re.compile("^pygments ")).click()
+        check(page, errors, "a licence")
         for category, subcategories in categories.items():
             for subcategory, names in subcategories.items():
                 menu = page.locator("#app > div > nav")
@@ -133,13 +137,16 @@ def test_a_reader_finds_and_sees_it_all(width, report, results, chromium):
                     shown.wait_for()
                     source = shown.get_attribute("src")
                     (name,) = [n for n in names if results[n]["data_uri"] == source]
-                    assert results[name]["labels"]["what"] == label
+                    assert results[name]["labels"][LABEL] == label
                     check(page, errors, f"{name} at {width}")
                     seen.add(name)
                 # What explains it, once for each subcategory: they have the same caption.
                 rows.first.locator("a").nth(1).click()
                 menu.get_by_text("Description").wait_for()
                 check(page, errors, f"the caption of {category}, {subcategory}")
+                menu.get_by_text("Snakemake rule").locator("xpath=following::a[1]").click()
+                menu.get_by_text("Code", exact=True).wait_for()
+                check(page, errors, f"the rule of {category}, {subcategory}")
     assert seen == set(results)
 
 
@@ -197,6 +204,8 @@ def test_errors_requests_and_broken_pictures_are_noticed(chromium):
         page.wait_for_timeout(50)
         assert page.evaluate(browsers.BROKEN) == ["data:image/png;base64,AAAA"]
         assert errors == ["a", "b"]
+        page.set_content("<canvas width=2000 height=10></canvas>")
+        assert page.evaluate(browsers.BROKEN) == ["CANVAS"]
         page.evaluate("fetch('https://example.invalid/x').catch(() => 0)")
         assert any("example.invalid" in error for error in errors)
         page.set_content(

@@ -16,7 +16,7 @@ from markdown_it.token import Token
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
 TAGS = {"en": "en", "zh": "zh-CN"}
 """Languages as HTML names them."""
-WIDE, WIDEST = 5, 10
+WIDE, WIDEST = 5, 8
 """Columns from which a table is a wide one, or one that no desk is wide enough for."""
 SHORT = 14
 """Characters of a cell up to which it stands in one line."""
@@ -54,7 +54,7 @@ def page(title: str, texts: Mapping[str, str]) -> str:
     for language, text in texts.items():
         parts.append(f'<main lang="{TAGS[language]}">\n{rendered(text)}</main>')
     template = resources.files("pitb").joinpath("page.html").read_text(encoding="utf-8")
-    listed = _listed("wide", 40) + _listed("widest", 80)
+    listed = _listed("wide", 40) + _listed("widest", 75)
     body = "\n".join(parts)
     return Template(template).substitute(title=html.escape(title), listed=listed, body=body)
 

@@ -53,7 +53,8 @@ class Item:
     label: str
     subcategory: str | None = None
     sources: tuple[str, ...] = ()
-    """Of a page: Markdown in English, and in Chinese where there is one."""
+    """Of a page: Markdown in English, and in Chinese where there is one. Of a picture of the
+    breadth: the file that it is drawn from."""
 
 
 def tables(config: Config) -> list[Item]:
@@ -98,10 +99,17 @@ def pictures(config: Config) -> list[Item]:
 def breadth_pictures(scope: str) -> list[Item]:
     """The pictures of the breadth or of its slice."""
     return [
-        Item(f"plots/{scope}.{name}.svg", name, COVERAGE, label, SCOPE_NAMES[scope])
-        for name, label in (
-            ("coverage", "1 Coverage, drawn 覆盖图"),
-            ("kills", "2 Mutants, drawn 变异体图"),
+        Item(
+            f"plots/{scope}.{name}.svg",
+            name,
+            COVERAGE,
+            label,
+            SCOPE_NAMES[scope],
+            (f"{scope}/{source}",),
+        )
+        for name, source, label in (
+            ("coverage", "coverage.json", "1 Coverage, drawn 覆盖图"),
+            ("kills", "kills.csv", "2 Mutants, drawn 变异体图"),
         )
     ]
 
