@@ -77,6 +77,7 @@ def check_texts(figure):
     """No text reaches out of the picture, and none lies on another."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+    figure.set_layout_engine("none")  # it stays as it was written
     FigureCanvasAgg(figure).draw()
     width, height = figure.canvas.get_width_height()
     found = texts(figure)
@@ -99,7 +100,7 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("steps", [1, 2, 10, 200])
+@pytest.mark.parametrize("steps", [1, 200])
 @pytest.mark.parametrize("name", NUMBERS)
 def test_any_difference_can_be_drawn(name, steps, drawn, tmp_path, recwarn):
     found = made(
@@ -232,7 +233,7 @@ def test_a_loss_of_another_model_has_its_own_unit(drawn, tmp_path):
     assert drawn["x.svg"].axes[0].get_ylabel() == "loss (in units of the model's own)"
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     st.lists(st.floats(allow_nan=False, min_value=0), min_size=1, max_size=12),
     st.integers(1, 5),
