@@ -8,7 +8,6 @@ from pitb import reported
 from pitb.page import page
 
 TABLE = "# Title\n\n| a | b |\n| --- | --- |\n| 1 | `x\\|y` |\n"
-WIDE = "| a | b | c | d | e | f |\n" + "| --- " * 6 + "|\n" + "| 1 " * 6 + "|\n"
 
 
 class Reader(html.parser.HTMLParser):
@@ -53,11 +52,35 @@ def test_one_language_has_no_choice():
     assert not [tag for tag, _ in read(page("Title", {"en": "# Loss\n"})).tags if tag == "input"]
 
 
+def classes(markdown):
+    found = read(page("Title", {"en": markdown}))
+    return [a.get("class") for tag, a in found.tags if tag == "table"]
+
+
+def table(columns, cell):
+    head = "".join(f"| c{number} " for number in range(columns))
+    return f"{head}|\n" + "| --- " * columns + "|\n" + f"| {cell} " * columns + "|\n"
+
+
 def test_cells_know_their_column():
-    found = read(page("Title", {"en": TABLE + "\n" + WIDE}))
-    cells = [a["data-label"] for tag, a in found.tags if tag == "td"]
-    assert cells == ["a", "b", *"abcdef"]
-    assert [a.get("class") for tag, a in found.tags if tag == "table"] == [None, "wide"]
+    found = read(page("Title", {"en": TABLE + "\n" + table(3, "1")}))
+    assert [a["data-label"] for tag, a in found.tags if tag == "td"] == ["a", "b", "c0", "c1", "c2"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "cell", "expected"),
+    [
+        (2, "1", None),
+        (3, "1.19e-07", None),
+        (4, "1.14005733", "wide w26"),
+        (3, "[0.11327312886714935, 0.03841985762119293]", "wide w40"),
+        (2, "several words that may go on in a new line", None),
+        (12, "1.14005733", "wide w75"),
+        (40, "1.14005733", "wide w90"),
+    ],
+)
+def test_a_table_that_needs_room_is_a_wide_one(columns, cell, expected):
+    assert classes(table(columns, cell)) == [expected]
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,11 @@ from markdown_it.token import Token
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
 TAGS = {"en": "en", "zh": "zh-CN"}
 """Languages as HTML names them."""
-WIDE, WIDEST = 5, 8
-"""Columns from which a table is a wide one, or one that no desk is wide enough for."""
+WINDOWS = (20, 26, 32, 40, 48, 56, 64, 75, 90)
+"""Widths of windows in rem: a table that needs more than the first has the name of the next wider
+one, ``w32``, below which its rows are lists."""
+_CHARACTER, _COLUMN, _EDGES = 0.5, 0.75, 2
+"""What a character, the edges of a column, and those of the page take, in rem."""
 SHORT = 14
 """Characters of a cell up to which it stands in one line."""
 _LIST = """@media (max-width: ${width}rem) {
@@ -27,7 +30,8 @@ _LIST = """@media (max-width: ${width}rem) {
     display: grid; grid-template-columns: repeat(auto-fill, minmax(min(15rem, 100%), 1fr));
     border: 1px solid #888; margin-bottom: 0.6rem;
   }
-  $table td { overflow-wrap: anywhere; border: 0; border-bottom: 1px solid #ddd; }
+  $table td { white-space: normal; overflow-wrap: anywhere; }
+  $table td { border: 0; border-bottom: 1px solid #ddd; }
   $table td:empty { display: none; }
   $table td::before { content: attr(data-label) ": "; font-weight: 600; color: #444; }
 }
@@ -54,14 +58,14 @@ def page(title: str, texts: Mapping[str, str]) -> str:
     for language, text in texts.items():
         parts.append(f'<main lang="{TAGS[language]}">\n{rendered(text)}</main>')
     template = resources.files("pitb").joinpath("page.html").read_text(encoding="utf-8")
-    listed = _listed("wide", 40) + _listed("widest", 75)
     body = "\n".join(parts)
+    listed = "".join(_listed(width) for width in WINDOWS if f'class="wide w{width}"' in body)
     return Template(template).substitute(title=html.escape(title), listed=listed, body=body)
 
 
-def _listed(kind: str, width: int) -> str:
+def _listed(width: int) -> str:
     """The style that makes lists of the rows of tables, on screens narrower than ``width`` rem."""
-    return Template(_LIST).substitute(table=f"table.{kind}", width=width)
+    return Template(_LIST).substitute(table=f"table.w{width}", width=width)
 
 
 def rendered(text: str) -> str:
@@ -90,21 +94,34 @@ def _breakable(text: str) -> str:
 
 
 def _label(tokens: list[Token]) -> None:
-    """Tell every cell what its column is called, and every table whether it is a wide one."""
+    """Tell every cell what its column is called, and every table how wide it is."""
     table: Token | None = None
     heads: list[str] = []
+    least: list[int] = []
     column = 0
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        text = following.content if following is not None else ""
         if token.type == "table_open":
-            table, heads = token, []
+            table, heads, least = token, [], []
         elif token.type == "tr_open":
             column = 0
         elif token.type == "th_open":
-            heads.append(following.content if following is not None else "")
+            heads.append(text)
+            least.append(_least(text))
         elif token.type == "td_open":
             token.attrSet("data-label", heads[column])
-            if following is not None and len(following.content) <= SHORT:
+            if len(text) <= SHORT:
                 token.attrSet("class", "short")
+            least[column] = max(least[column], len(text) if len(text) <= SHORT else _least(text))
             column += 1
-        elif token.type == "thead_close" and table is not None and len(heads) >= WIDE:
-            table.attrSet("class", "wide" if len(heads) < WIDEST else "wide widest")
+        elif token.type == "table_close" and table is not None:
+            needed = _CHARACTER * sum(least) + _COLUMN * len(least) + _EDGES
+            if needed > WINDOWS[0]:
+                width = next((width for width in WINDOWS if width >= needed), WINDOWS[-1])
+                table.attrSet("class", f"wide w{width}")
+
+
+def _least(text: str) -> int:
+    """Characters of the longest part of a text that stands in one line."""
+    parts = (part for word in text.split() for part in _JOINT.split(word))
+    return max(map(len, parts), default=0)
