@@ -9,7 +9,7 @@ import numpy as np
 
 from pitb.compare import Comparison
 from pitb.plots import style
-from pitb.plots.log_axis import limits
+from pitb.plots.log_axis import FURTHEST, limits
 
 ROOM = 0.35
 """Of a logarithmic axis that is left free beyond the longest bar, for its number."""
@@ -35,7 +35,7 @@ def remaining(path: Path, run: str, found: Sequence[Comparison]) -> None:
         largest = [[_largest(item, name) for item in found] for name in quantities]
         low, high = limits([np.array([*np.ravel(largest), *tolerances])])
         low /= 10  # the shortest bar has a length, too
-        _axis(axes, low, high)
+        high = _axis(axes, math.log10(low), math.log10(high))
         width = 0.8 / max(len(quantities), 1)
         for index, values in enumerate(largest):
             places = np.arange(len(found)) - 0.4 + (index + 0.5) * width
@@ -62,11 +62,16 @@ def _largest(found: Comparison, quantity: str) -> float:
     return max(values, default=math.nan)
 
 
-def _axis(axes: Any, low: float, high: float) -> None:
-    """A logarithmic axis with room for numbers beyond ``high``."""
+def _axis(axes: Any, low: float, high: float) -> float:
+    """A logarithmic axis between two powers of ten, with room for numbers beyond the second.
+
+    Returns:
+        Where bars that have no end, end.
+    """
+    high = min(high, (FURTHEST + ROOM * low) / (1 + ROOM))
     axes.set_xscale("log")
-    decades = math.log10(high) - math.log10(low)
-    axes.set_xlim(low, 10.0 ** min(math.log10(high) + ROOM * decades, 300))
+    axes.set_xlim(10.0**low, 10.0 ** (high + ROOM * (high - low)))
+    return float(10.0**high)
 
 
 def _series(
@@ -81,7 +86,7 @@ def _series(
     """The bars of one quantity, each with its number."""
     low, high = ends
     look = style.look(index)
-    drawn = [low if not value > 0 else min(value, high) for value in values]
+    drawn = [low if not value > low else min(value, high) for value in values]
     axes.barh(
         places,
         [value - low for value in drawn],

@@ -13,7 +13,7 @@ from pitb import problems
 from pitb.compare import Comparison, Row
 from pitb.plots import style
 from pitb.plots.heat_map import heat_map, height
-from pitb.plots.log_axis import Lines, limits
+from pitb.plots.log_axis import FURTHEST, Lines, limits
 from pitb.trace import Trace
 
 Array = NDArray[np.float64]
@@ -43,7 +43,7 @@ def losses(path: Path, a: Trace, b: Trace) -> None:
         for index, (run, steps, values) in enumerate(drawn):
             _curve(axes, run.run, steps, values, index)
         if any(not np.isfinite(values).all() for _, _, values in drawn):
-            axes.plot([], [], "X", color="0.3", label="not finite")
+            axes.plot([], [], "X", color="0.3", label="not finite, or beyond the axis")
         axes.set_xlabel("step (updates); the loss is that before the update")
         axes.set_ylabel(f"loss ({_unit(a)})")
         axes.grid(True, color="0.92")
@@ -52,11 +52,11 @@ def losses(path: Path, a: Trace, b: Trace) -> None:
 
 
 def _losses(run: Trace) -> tuple[Array, Array]:
-    """Steps and losses; a loss beyond what can be drawn counts as not finite."""
+    """Steps and losses; one beyond what an axis can show is NaN."""
     entries = [entry for entry in run.entries if entry.quantity == "loss" and entry.count == 1]
     values = np.array([run.of(entry)[0] for entry in entries])
     steps = np.array([float(entry.step) for entry in entries])
-    return steps, np.where(np.abs(values) <= 1e300, values, np.nan)
+    return steps, np.where(np.abs(values) <= 10.0**FURTHEST, values, np.nan)
 
 
 def _curve(axes: Any, name: str, steps: Array, values: Array, index: int) -> None:

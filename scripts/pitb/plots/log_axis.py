@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pitb.plots.style import Look, whole_numbers
 
 Array = NDArray[np.float64]
-FURTHEST = 250
-"""The largest power of ten at either end of an axis, beyond which it overflows."""
+FURTHEST = 150
+"""The largest power of ten at either end of an axis, beyond which its ticks overflow."""
 
 
 def limits(values: Sequence[Array]) -> tuple[float, float]:
@@ -32,11 +32,11 @@ class Lines:
     def __init__(self, axes: Any, ends: tuple[float, float]) -> None:
         """Draw on ``axes`` between two powers of ten."""
         self.axes, (self.low, self.high) = axes, ends
-        self._zeros = self._infinite = False
+        self._zeros = self._infinite = self._beyond = False
 
     def add(self, steps: Array, values: Array, label: str, look: Look) -> None:
         """A series, a difference for each step; NaN is not drawn."""
-        zero, beyond = values == 0, np.isinf(values)
+        zero, beyond = values == 0, values > self.high
         usual = np.where(zero | beyond, np.nan, np.clip(values, self.low, self.high))
         style = {"marker": look.marker, "linestyle": look.dash, "color": look.colour}
         every = max(1, len(steps) // 20)
@@ -45,7 +45,8 @@ class Lines:
             ends = np.full(where.sum(), at)
             self.axes.plot(steps[where], ends, marker, color=look.colour, markersize=5)
         self._zeros |= bool(zero.any())
-        self._infinite |= bool(beyond.any())
+        self._infinite |= bool(np.isinf(values).any())
+        self._beyond |= bool((beyond & np.isfinite(values)).any())
 
     def floor(self, steps: Array, values: Array) -> None:
         """The area of what roundings alone can do."""
@@ -62,12 +63,14 @@ class Lines:
     def finish(self, steps: Array) -> None:
         """Both axes, their titles, and what the marks at the ends stand for."""
         axes = self.axes
-        axes.set_yscale("log")
+        # First the ends: to set the scale looks for some in the data, which may have one value.
         axes.set_ylim(self.low / 2, self.high * 2)
+        axes.set_yscale("log")
         axes.set_xlim(steps[0] - 0.5, steps[-1] + 0.5)
         for seen, marker, label in (
             (self._zeros, "v", "exactly 0"),
             (self._infinite, "X", "not finite"),
+            (self._beyond, "X", "beyond the axis"),
         ):
             if seen:
                 axes.plot([], [], marker, color="0.3", label=label)
