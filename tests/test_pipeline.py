@@ -411,13 +411,12 @@ def test_a_report_has_what_there_is_and_leaves_the_rest_alone(project):
     assert "safe center" in text  # the project's stylesheet
     assert result_bytes(project) == before
     assert would_run(project) == set()
-    # What is drawn is the same wherever it is drawn, and drawn again where its numbers changed.
-    drawn = {path: path.read_bytes() for path in (project / "results/plots").iterdir()}
+    # ... and what is there already is not made again, but for what is gone.
+    picture = project / "results/plots/pytorch.rmsprop.remaining.svg"
     assert "draw_plots" not in would_run(project, "reported")
-    (project / "results/plots/pytorch.rmsprop.remaining.svg").unlink()
-    assert would_run(project, "reported") == {"draw_plots", "reported"}
-    assert snakemake(project, "plots")[0] == 0
-    assert {path: path.read_bytes() for path in drawn} == drawn
+    picture.rename(picture.with_suffix(".kept"))
+    assert "draw_plots" in would_run(project, "reported")
+    picture.with_suffix(".kept").rename(picture)
 
 
 def test_where_nothing_was_made_a_report_says_so(base, root):
