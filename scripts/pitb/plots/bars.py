@@ -99,7 +99,10 @@ def _series(
     )
     for place, value, end in zip(places, values, drawn, strict=True):
         if not math.isnan(value):
-            axes.text(end, place, f" {_number(value)}", va="center", fontsize=7)
+            # On white, since the line of the tolerance may run through it.
+            behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.3}
+            where = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+            axes.annotate(_number(value), (end, place), fontsize=7, bbox=behind, **where)
 
 
 def _number(value: float) -> str:
