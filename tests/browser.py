@@ -110,7 +110,11 @@ def _foreign(url):
 @contextmanager
 def page(browser, width, height=900):
     """A page without a network, and a list that fills with its errors and requests."""
-    context = browser.new_context(viewport={"width": width, "height": height}, offline=True)
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        offline=True,
+        reduced_motion="reduce",  # a click on what still moves may hit what is beside it
+    )
     found = context.new_page()
     errors = []
     found.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)

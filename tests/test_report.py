@@ -123,6 +123,7 @@ def test_a_reader_finds_and_sees_it_all(width, report, results, chromium):
             for subcategory, names in subcategories.items():
                 menu = page.locator("#app > div > nav")
                 menu.locator("nav a").first.click()  # home
+                menu.get_by_text("Statistics", exact=True).wait_for()
                 menu.get_by_text(category, exact=True).click()
                 if len(subcategories) > 1:
                     menu.get_by_text(subcategory, exact=True).click()
