@@ -160,6 +160,8 @@ def make_reported():
     It draws and writes what there is, and trains nothing.
     """
     wanted = [
+        "results/comparisons.md",
+        *RUN_FILES,
         *COMPARISONS,
         *LEDGER,
         *(path for paths in TABLE_FILES.values() for path in paths),
@@ -175,7 +177,7 @@ def make_reported():
         os._exit(2)
     groups = [f"write_pages_{name.replace('-', '_')}" for name in PAGE_GROUPS]
     drawn = [f"draw_breadth_plots_{scope.replace('-', '_')}" for scope in SCOPES]
-    allowed = ["reported", "record_versions", *groups, *drawn]
+    allowed = ["reported", "record_versions", "copy_stylesheet", *groups, *drawn]
     allowed += ["draw_plots"] if CONFIG.pairs else []
     command = [sys.executable, "-m", "snakemake", "reported", "--cores", "all"]
     command += [
@@ -289,6 +291,7 @@ if made(reported.port()):
     PAGE_GROUPS["port"] = reported.port()
 for items in PAGE_GROUPS.values():
     REPORTED += items
+STYLESHEET = "results/report/stylesheet.css"
 # As Snakemake's command line has it.
 REPORTING = any(word.partition("=")[0] == "--report" for word in sys.argv)
 if REPORTING:

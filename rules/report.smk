@@ -7,14 +7,30 @@
 
 localrules:
     reported,
+    copy_stylesheet,
     plots,
 
 
 rule reported:
     input:
         [f"results/{item.path}" for item in REPORTED],
+        STYLESHEET,
     message:
         "All that a report shows is made"
+
+
+# Where the profile of this project says that it is, from any working folder.
+rule copy_stylesheet:
+    input:
+        ROOT / "report/stylesheet.css",
+    output:
+        STYLESHEET,
+    log:
+        "results/logs/copy_stylesheet.log",
+    message:
+        "Copying the report's stylesheet"
+    shell:
+        "cp {input:q} {output:q} > {log:q} 2>&1"
 
 
 rule plots:
