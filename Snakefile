@@ -4,6 +4,9 @@ from snakemake.utils import min_version
 min_version("9.0")
 
 
+report: "report/workflow.rst"
+
+
 include: "rules/common.smk"
 
 
@@ -23,6 +26,8 @@ rule all:
         tables=list(TABLE_FILES.values()),
         ledger=LEDGER,
         summaries=SUMMARIES,
+        # For --report alone, which shows the files of the jobs that lead here.
+        reported=[f"results/{item.path}" for item in REPORTED] if REPORTING else [],
     message:
         "All is made"
 
@@ -40,6 +45,7 @@ include: "rules/port.smk"
 include: "rules/record.smk"
 include: "rules/diagnose.smk"
 include: "rules/bundle.smk"
+include: "rules/report.smk"
 
 
 onstart:

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -14,7 +15,7 @@ if ROOT.resolve() == Path.cwd().resolve():
 SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS.resolve()))
 
-from pitb import batches, imports
+from pitb import batches, imports, reported
 from pitb.config import load
 from pitb.errors import PitbError
 from pitb.pages import PAGES
@@ -136,6 +137,68 @@ def failed_in(rule_name, logs):
     )
 
 
+def shown(item):
+    """What a rule makes for the report, with its place there; the captions stand in report/."""
+    return report(
+        f"results/{item.path}",
+        caption=f"../report/{item.caption}.rst",
+        category=item.category,
+        subcategory=item.subcategory,
+        labels={"entry 条目": item.label},
+    )
+
+
+def made(items):
+    """Whether all is there that some items of the report are made of."""
+    sources = [f"results/{path}" for item in items for path in item.sources]
+    return all(Path(path).is_file() for path in sources)
+
+
+def make_reported():
+    """Make what a report shows, by a call of its own: --report itself runs nothing.
+
+    It draws and writes what there is, and trains nothing.
+    """
+    wanted = [
+        "results/comparisons.md",
+        *RUN_FILES,
+        *COMPARISONS,
+        *LEDGER,
+        *(path for paths in TABLE_FILES.values() for path in paths),
+    ]
+    missing = [path for path in wanted if not Path(path).is_file()]
+    if missing:
+        print(
+            f"error: there is nothing to report yet, since {missing[0]} is missing; run make, or"
+            " snakemake --cores all, before",
+            file=sys.stderr,
+        )
+        sys.stderr.flush()
+        os._exit(2)
+    groups = [f"write_pages_{name.replace('-', '_')}" for name in PAGE_GROUPS]
+    drawn = [f"draw_breadth_plots_{scope.replace('-', '_')}" for scope in SCOPES]
+    allowed = ["reported", "record_versions", "copy_stylesheet", *groups, *drawn]
+    allowed += ["draw_plots"] if CONFIG.pairs else []
+    command = [sys.executable, "-m", "snakemake", "reported", "--cores", "all"]
+    command += [
+        "--snakefile",
+        str(workflow.main_snakefile),
+        "--allowed-rules",
+        *allowed,
+    ]
+    if workflow.overwrite_configfiles:
+        command += ["--configfile", *map(str, workflow.overwrite_configfiles)]
+    if config_overrides():
+        settings = config_overrides().items()
+        command += [
+            "--config",
+            *(f"{key}={json.dumps(value)}" for key, value in settings),
+        ]
+    ended = subprocess.run(command, env={**os.environ, "PITB_SAY_SUMMARY_LATER": "1"})
+    if ended.returncode != 0:
+        os._exit(ended.returncode)
+
+
 RUNNING = Path(".snakemake/running.pid")
 
 
@@ -209,6 +272,30 @@ SUMMARIES = [
     "results/comparisons.summary",
     *(["results/ledger.summary"] if CONFIG.pages else []),
 ]
+
+# Of what does not belong to `rule all`, a report shows what was made.
+SCOPES = [
+    scope
+    for scope in reported.SCOPE_NAMES
+    if made([*reported.breadth(scope), *reported.breadth_pictures(scope)])
+]
+REPORTED = reported.pictures(CONFIG)
+for scope in SCOPES:
+    REPORTED += reported.breadth_pictures(scope)
+PAGE_GROUPS = {"tables": reported.tables(CONFIG)}
+PAGE_GROUPS |= {scope: reported.breadth(scope) for scope in SCOPES}
+if EXPLANATIONS and made(reported.explanations(CONFIG.explained())):
+    PAGE_GROUPS["explanations"] = reported.explanations(CONFIG.explained())
+    REPORTED += reported.explanation_pictures(CONFIG.explained())
+if made(reported.port()):
+    PAGE_GROUPS["port"] = reported.port()
+for items in PAGE_GROUPS.values():
+    REPORTED += items
+STYLESHEET = "results/report/stylesheet.css"
+# As Snakemake's command line has it.
+REPORTING = any(word.partition("=")[0] == "--report" for word in sys.argv)
+if REPORTING:
+    make_reported()
 
 
 wildcard_constraints:

@@ -26,7 +26,11 @@ if EXPLANATIONS:
                 }
             ),
         output:
-            explained=EXPLANATIONS,
+            explained=[path for path in EXPLANATIONS if not path.endswith(".svg")],
+            drawn=[
+                shown(item)
+                for item in reported.explanation_pictures(CONFIG.explained())
+            ],
         log:
             "results/logs/explain_pairs.log",
         benchmark:

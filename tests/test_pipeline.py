@@ -398,6 +398,38 @@ def test_a_spoilt_ledger_is_not_believed(project, text):
     assert path.read_text(encoding="utf-8") == whole
 
 
+def test_a_report_has_what_there_is_and_leaves_the_rest_alone(project):
+    before = result_bytes(project)
+    code, printed = snakemake(project, "--report", "report.html")
+    assert code == 0, printed
+    text = (project / "report.html").read_text(encoding="utf-8")
+    assert "results/report/ledger.html" in text
+    assert len(list((project / "results/plots").glob("*.svg"))) == 17 * 3 + 6
+    # Nothing but the pages was made here.
+    assert "The whole field was not made here" in text
+    assert "4 Findings" not in text
+    assert "safe center" in text  # the project's stylesheet
+    assert result_bytes(project) == before
+    assert would_run(project) == set()
+    # ... and what is there already is not made again, but for what is gone.
+    picture = project / "results/plots/pytorch.rmsprop.remaining.svg"
+    assert "draw_plots" not in would_run(project, "reported")
+    picture.rename(picture.with_suffix(".kept"))
+    assert "draw_plots" in would_run(project, "reported")
+    picture.with_suffix(".kept").rename(picture)
+
+
+def test_where_nothing_was_made_a_report_says_so(base, root):
+    folder = base / "nothing"
+    folder.mkdir()
+    code, printed = snakemake(
+        folder, "-s", root / "Snakefile", "--directory", folder, "--report", "x.html"
+    )
+    assert code == 2
+    assert "error: there is nothing to report yet, since results/comparisons.md is missing" in printed
+    assert not (folder / "x.html").exists()
+
+
 def test_resume_leaves_a_run_that_goes_on_alone(project):
     note = project / ".snakemake/running.pid"
     note.write_text(str(os.getpid()))

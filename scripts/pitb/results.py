@@ -33,3 +33,17 @@ EXPLAINED = (".md", ".zh.md", ".json", ".svg")
 def explanation_path(a: str, b: str, suffix: str) -> str:
     """Of an explanation of two runs, with one of the suffixes of `EXPLAINED`."""
     return f"explain/{pair_name(a, b)}{suffix}"
+
+
+PLOTS = ("loss", "steps", "tensors")
+"""The pictures of a comparison: both losses, differences by step, and by step and tensor."""
+
+
+def plot_path(a: str, b: str, kind: str) -> str:
+    """Of a picture of a comparison, one of `PLOTS`."""
+    return f"plots/{pair_name(a, b)}.{kind}.svg"
+
+
+def remaining_path(run: str) -> str:
+    """Of the picture of what remains of the differences from one run."""
+    return f"plots/{run.replace('/', '.')}.remaining.svg"

@@ -1,6 +1,7 @@
 """From two sources to an explanation of what differs, and of what each difference costs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,10 +14,12 @@ from pitb.explain import game
 from pitb.explain.configurations import STEPS, Configuration
 from pitb.explain.divergence import Divergence, divergence
 from pitb.explain.factorial import Factorial, factorial, tensors
+from pitb.explain.factorial import rounding_floor as factorial_floor
 from pitb.explain.items import EQUATION, LOOP, VALUE, Item, Layout, lay_out
 from pitb.explain.recorded import Recorded, known_problem, recorded, start_of
 from pitb.explain.sources import VERSION, Source
 from pitb.problems import Problem, added, names, problem
+from pitb.reference.training import train
 from pitb.registry import plain
 from pitb.trace import Trace
 
@@ -90,25 +93,8 @@ def explain(
     """
     given = {key: value for key, value in (overrides or {}).items() if value is not None}
     notes: list[Note] = []
-    sides = [_configured(mine, other, given) for mine, other in _both(source_a, source_b)]
-    a, b = sides
-    if a.problem != b.problem:
-        raise PitbError(
-            f"{a.label} trains {a.problem!r} and {b.label} {b.problem!r}; --problem gives both one"
-        )
-    traces = [
-        _usable(source, side, given, notes)
-        for source, side in zip((source_a, source_b), sides, strict=True)
-    ]
-    start = _start(sides, traces)
-    if start.replayed:
-        for index, side in enumerate(sides):
-            if side.accumulate > 1:  # what is recorded is added up already
-                sides[index] = replace(side, accumulate=1)
+    with _laid_out(source_a, source_b, given, notes) as (sides, traces, replayed, layout):
         a, b = sides
-    with added(*start.problems):
-        _check(sides, start.names)
-        layout = lay_out(a, b, start.names, given.get("steps"))
         rest = _rest(source_a, source_b) if all(traces) else ()
         layout = replace(layout, untried=(*layout.untried, *rest))
         for step in at:
@@ -129,11 +115,56 @@ def explain(
             factorial=outcome,
             divergence=divergence(*(_until(trace, layout.steps) for trace in pair)),
             recorded=found,
-            replayed=start.replayed,
+            replayed=replayed,
             notes=tuple(notes),
             tensors=tensors(*pair, layout.steps),
             tolerance=tolerance,
         )
+
+
+def rounding_floor(source_a: Source, source_b: Source) -> Array:
+    """What roundings alone can do to two runs, as `explain` has it, and nothing else of it.
+
+    Returns:
+        By update from 0 and by measure, shape (steps + 1, 3): the parameters' largest absolute and
+        relative difference, and that of the loss.
+
+    Raises:
+        PitbError: They train different problems, or the reference cannot train them.
+    """
+    with _laid_out(source_a, source_b, {}, []) as (_, _, _, layout):
+        everyone = frozenset(range(len(layout.items)))
+        pair = [train(layout.run(broken)) for broken in (frozenset[int](), everyone)]
+        return factorial_floor(layout, pair)[0]
+
+
+@contextmanager
+def _laid_out(
+    source_a: Source, source_b: Source, given: dict[str, Any], notes: list[Note]
+) -> Iterator[tuple[list[Configuration], list[Trace | None], str, Layout]]:
+    """Both sides, the traces that can be used, whose gradients are replayed, and what differs.
+
+    What the traces start from is a problem of its own while this is entered.
+    """
+    sides = [_configured(mine, other, given) for mine, other in _both(source_a, source_b)]
+    a, b = sides
+    if a.problem != b.problem:
+        raise PitbError(
+            f"{a.label} trains {a.problem!r} and {b.label} {b.problem!r}; --problem gives both one"
+        )
+    traces = [
+        _usable(source, side, given, notes)
+        for source, side in zip((source_a, source_b), sides, strict=True)
+    ]
+    start = _start(sides, traces)
+    if start.replayed:
+        for index, side in enumerate(sides):
+            if side.accumulate > 1:  # what is recorded is added up already
+                sides[index] = replace(side, accumulate=1)
+        a, b = sides
+    with added(*start.problems):
+        _check(sides, start.names)
+        yield sides, traces, start.replayed, lay_out(a, b, start.names, given.get("steps"))
 
 
 def _both(a: Source, b: Source) -> tuple[tuple[Source, Source], tuple[Source, Source]]:
