@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup resume breadth slice explain port digits diagnose test check format lock libraries bench docs docs-check help
+.PHONY: all setup resume breadth slice explain port digits diagnose watch test check format lock libraries bench docs docs-check help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -41,6 +41,10 @@ digits: setup ## The worked example of docs/recording.md: two recorded trainings
 diagnose: slice ## Find the configurations of runs again from their numbers; some 20 minutes
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete diagnose || { $(HINT); exit 1; }
 	@cat results/diagnose/summary.txt
+
+watch: setup ## Say what other versions change: those that the configuration lists under watch
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete watch || { $(HINT); exit 1; }
+	@cat results/watch/changes.md 2> /dev/null || echo "no version is listed under watch; see docs/watching.md"
 
 test: all slice port digits ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 	cargo test --release --locked --workspace

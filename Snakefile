@@ -39,6 +39,7 @@ include: "rules/explain.smk"
 include: "rules/port.smk"
 include: "rules/record.smk"
 include: "rules/diagnose.smk"
+include: "rules/watch.smk"
 
 
 onstart:

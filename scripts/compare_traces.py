@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from pitb import batches, compare, trace
-from pitb.compare import Comparison, NotComparable
+from pitb import batches, compare
 from pitb.errors import run_main
 from pitb.files import write_json
-from pitb.results import comparison_path, pair_name, trace_path
+from pitb.pairs import compare_pair
+from pitb.results import comparison_path, pair_name
 
 EXAMPLES = """  python scripts/compare_traces.py compare-0 --config config/config.yaml \\
     --schema config/schema.json --results results \\
@@ -25,23 +25,6 @@ def main() -> None:
         print(f"{pair_name(pair['a'], pair['b'])}: {comparison.error or comparison.verdict}")
         preflight[pair_name(pair["a"], pair["b"])] = comparison.initial_state
     write_json(arguments.preflight, preflight)
-
-
-def compare_pair(pair: dict[str, Any], results: Path) -> Comparison:
-    """The comparison of a pair; where there is no comparing, one that holds the reason."""
-    a, b = (trace.read(results / trace_path(pair[side])) for side in ("a", "b"))
-    quantities, tolerance = pair["quantities"], pair["tolerance"]
-    try:
-        return compare.compare(a, b, tolerance, quantities, pair["initial_state_may_differ"])
-    except NotComparable as error:
-        return Comparison(
-            a.run,
-            b.run,
-            tolerance,
-            quantities,
-            initial_state=compare.preflight(a, b, pair["initial_state_may_differ"]),
-            error=str(error),
-        )
 
 
 if __name__ == "__main__":
