@@ -134,7 +134,7 @@ def print_defaults(made: Workspace, built: Built) -> tuple[dict[str, Any], dict[
 
 
 def _equations(setup: Setup, version: Wanted, trainers: Trainers) -> list[Item]:
-    traces = setup.folder(version) / "equations"
+    traces = folders.fresh(setup.folder(version) / "equations")
     wanted = make_plan("burn", trainers.defaults)
     missing = trainers.train_plan(wanted, traces)
     return equations.items("burn", wanted, traces, missing, f"{version.folder}/equations")
@@ -144,8 +144,8 @@ def _equations(setup: Setup, version: Wanted, trainers: Trainers) -> list[Item]:
 
 
 def _figures(setup: Setup, version: Wanted, trainers: Trainers) -> list[Item]:
-    folder, config = setup.folder(version), setup.config
-    results = folder / "results"
+    config = setup.config
+    results = folders.fresh(setup.folder(version) / "results")
     figures.take_over(setup.base, results, figures.other_side(config, "burn"))
     missing: dict[str, tuple[str, str]] = {}
     for program in config.programs("burn"):

@@ -11,7 +11,7 @@ from pitb.errors import PitbError
 from pitb.ledger import Published
 from pitb.pages import PAGES
 from pitb.pages.builders import BUILDERS
-from pitb.pages.sources import Sources
+from pitb.pages.sources import Sources, forget
 from pitb.pairs import compare_pair
 from pitb.results import comparison_path, evidence_path, trace_path
 from pitb.tables import Figure, Table
@@ -121,6 +121,7 @@ def build_tables(pages: Iterable[str], results: Path) -> tuple[dict[str, Figure]
 
     Figures by ``<table>/<row>/<column>``. They are also written, as the project's own are.
     """
+    forget()
     found = Sources(results)
     figures: dict[str, Figure] = {}
     failed: dict[str, str] = {}

@@ -66,6 +66,14 @@ def clean(out: Path, versions: Iterable[Wanted]) -> int:
     return freed
 
 
+def fresh(folder: Path) -> Path:
+    """An empty folder: what an earlier version of our own code left there must not count."""
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    return folder
+
+
 def made(out: Path) -> list[Wanted]:
     """The versions that have a folder, in the order of their names."""
     found = []

@@ -100,10 +100,12 @@ def install_into(environment: Path, version: Wanted) -> float:
 
 def _items(setup: Setup, version: Wanted) -> list[Item]:
     folder, scripts = setup.folder(version), setup.root / "scripts"
-    results = folder / "results"
+    results = folders.fresh(folder / "results")
+    traces = folders.fresh(folder / "equations")
     python = python_of(folder / "environment")
-    recorded = folder / "libraries.json"
-    plan = folder / "plan.json"
+    recorded, plan, refused = (folder / f"{name}.json" for name in ("libraries", "plan", "refused"))
+    for path in (recorded, refused):
+        path.unlink(missing_ok=True)
     setup.say(f"{version.name}: training the runs of the pages and the cases of every equation")
     figures.take_over(setup.base, results, figures.other_side(setup.config, "pytorch"))
     write_json(plan, make_plan("pytorch", {}), indent=None)
@@ -118,7 +120,7 @@ def _items(setup: Setup, version: Wanted) -> list[Item]:
             for name in batches.pytorch_batches(setup.config)
         ],
         "train_watch_pytorch.py": [
-            ["--plan", plan, "--traces", folder / "equations", "--refused", folder / "refused.json"]
+            ["--plan", plan, "--traces", traces, "--refused", refused]
         ],
     }  # fmt: skip
     said: dict[str, str] = {}
