@@ -15,12 +15,14 @@ from pitb import cli, libraries, trace
 from pitb.breadth import reproductions, runs
 from pitb.breadth.phases import IMPOSSIBLE
 from pitb.cargo import build_generated
+from pitb.errors import PitbError
 from pitb.problems import problem
 from pitb.reference.training import train
 from pitb.registry import by_pytorch_name
-from pitb.watch import cases, changes, equations, probe_runs, pytorch, workspace
+from pitb.watch import cases, changes, equations, planning, probe_runs, pytorch, workspace
 from pitb.watch.changes import CHANGED, FAILED, NOT_TRIED, UNCHANGED
 from pitb.watch.planning import make_plan
+from pitb.watch.versions import Wanted
 from watching import FEATURES, config_programs, fake_cargo, project_programs
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.torch]
@@ -323,6 +325,15 @@ def test_another_torch_changes_nothing_where_it_is_this_one(
     assert found["totals"]["program"]["failed"] == 3
     assert {row["outcome"] for row in found["rows"]} == {"does not run"}
     assert any("ImportError: no torch" in row["then"] for row in found["rows"])
+
+
+@pytest.mark.parametrize("library", ["burn", "torch"])
+def test_traces_of_another_version_than_the_one_asked_for_are_refused(results, library):
+    folder = results / "traces" / {"burn": "burn", "torch": "pytorch"}[library]
+    own = libraries.recorded()["versions"][library]
+    planning.check_version(folder, Wanted(library, own))
+    with pytest.raises(PitbError, match=f"was made with {library} {own}, not {library} 0.0.1"):
+        planning.check_version(folder, Wanted(library, "0.0.1"))
 
 
 # The probes, built by the project's own burn

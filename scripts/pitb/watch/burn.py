@@ -13,7 +13,7 @@ from pitb.results import evidence_path, trace_path
 from pitb.watch import defaults, equations, figures, folders, workspace
 from pitb.watch.building import Built, build
 from pitb.watch.changes import FAILED, NOT_TRIED, PROGRAM, UNCHANGED, Facts, Item
-from pitb.watch.planning import call_script, make_plan
+from pitb.watch.planning import call_script, check_version, make_plan
 from pitb.watch.setup import Setup, from_plain
 from pitb.watch.training import Trainers
 from pitb.watch.versions import Wanted, say
@@ -137,6 +137,7 @@ def _equations(setup: Setup, version: Wanted, trainers: Trainers) -> list[Item]:
     traces = folders.fresh(setup.folder(version) / "equations")
     wanted = make_plan("burn", trainers.defaults)
     missing = trainers.train_plan(wanted, traces)
+    check_version(traces, version)
     return equations.items("burn", wanted, traces, missing, f"{version.folder}/equations")
 
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pitb import libraries
+from pitb import libraries, trace
 from pitb.breadth import plan, scope
+from pitb.errors import PitbError
 from pitb.watch import cases
+from pitb.watch.versions import Wanted
 
 
 def make_plan(side: str, printed: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,6 +27,18 @@ def make_plan(side: str, printed: Mapping[str, Any]) -> dict[str, Any]:
         for name, entry in recorded.items()
     }
     return plan.plan(cases.select(side, scope.all_cases(burn)), burn)
+
+
+def check_version(traces: Path, version: Wanted) -> None:
+    """See to it that traces were made with the version that they are taken for.
+
+    Raises:
+        PitbError: One was not.
+    """
+    for path in sorted(traces.rglob("*.parquet")):
+        found = trace.read(path).metadata["versions"].get(version.library)
+        if found != version.version:
+            raise PitbError(f"{path} was made with {version.library} {found}, not {version.name}")
 
 
 def call_script(command: Sequence[Any], python: Path | None = None) -> str:

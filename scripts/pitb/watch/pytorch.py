@@ -15,7 +15,7 @@ from pitb.files import read_json, write_json
 from pitb.results import evidence_path, trace_path
 from pitb.watch import defaults, equations, figures, folders
 from pitb.watch.changes import FAILED, NOT_TRIED, PROGRAM, UNCHANGED, Facts, Item
-from pitb.watch.planning import call_script, make_plan
+from pitb.watch.planning import call_script, check_version, make_plan
 from pitb.watch.setup import Setup, from_plain
 from pitb.watch.versions import Wanted
 
@@ -127,6 +127,7 @@ def _items(setup: Setup, version: Wanted) -> list[Item]:
     for script, arguments in calls.items():
         each = (call_script([scripts / script, *given], python) for given in arguments)
         said[script] = "; ".join(filter(None, each))
+    check_version(traces, version)
     items = [_program(script, said[script]) for script in SCRIPTS]
     items += _defaults(version, recorded, said["record_libraries.py"])
     items += _equations(version, folder, said["train_watch_pytorch.py"])
