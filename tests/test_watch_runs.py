@@ -411,3 +411,25 @@ def test_the_probes_do_what_the_programs_do(root, programs, tmp_path):
             for key in keys:
                 a, b = ours.find(*key), theirs.find(*key)
                 assert np.array_equal(a, b, equal_nan=True), (s, key)
+
+
+# The pipeline
+
+
+def dry_run(root, folder, *arguments):
+    command = [sys.executable, "-m", "snakemake", "-s", root / "Snakefile", "--directory", folder]
+    command += ["--cores", "1", "--dry-run", "watch", *arguments]
+    ended = subprocess.run(
+        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert ended.returncode == 0, ended.stdout
+    return set(re.findall(r"^(\w+) +\d+$", ended.stdout, re.MULTILINE))
+
+
+def test_only_the_versions_that_are_listed_are_watched(root, tmp_path):
+    assert not any("_burn_0" in name or "report" in name for name in dry_run(root, tmp_path))
+    more = tmp_path / "more.yaml"
+    more.write_text("watch: {burn: [0.21.0, 0.23.0-pre.1], torch: [2.14.1]}\n")
+    rules = dry_run(root, tmp_path, "--configfile", more)
+    wanted = {"watch_burn_0_21_0", "watch_burn_0_23_0_pre_1", "watch_torch_2_14_1", "report_watch"}
+    assert wanted <= rules

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from pitb import libraries, trace
-from pitb.breadth import plan, scope
 from pitb.errors import PitbError
 from pitb.watch import cases
 from pitb.watch.versions import Wanted
@@ -21,6 +20,8 @@ def make_plan(side: str, printed: Mapping[str, Any]) -> dict[str, Any]:
         printed: By configuration burn's defaults, of what a version prints; the recorded ones
             stand for the rest.
     """
+    from pitb.breadth import plan, scope  # which need PyTorch
+
     recorded = libraries.recorded()["burn"]
     burn = {
         name: {"fields": {**entry["fields"], **printed.get(name, {}).get("fields", {})}}

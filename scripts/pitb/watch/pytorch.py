@@ -104,8 +104,8 @@ def _items(setup: Setup, version: Wanted) -> list[Item]:
     traces = folders.fresh(folder / "equations")
     python = python_of(folder / "environment")
     recorded, plan, refused = (folder / f"{name}.json" for name in ("libraries", "plan", "refused"))
-    for path in (recorded, refused):
-        path.unlink(missing_ok=True)
+    recorded.unlink(missing_ok=True)
+    refused.unlink(missing_ok=True)
     setup.say(f"{version.name}: training the runs of the pages and the cases of every equation")
     figures.take_over(setup.base, results, figures.other_side(setup.config, "pytorch"))
     write_json(plan, make_plan("pytorch", {}), indent=None)

@@ -133,4 +133,6 @@ def _last(text: str) -> str:
     """What a program complained of, in a line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors: Iterable[str] = (line for line in lines if re.match(r"error|ERROR", line))
-    return next(iter(errors), lines[-1] if lines else "it says nothing")
+    said = next(iter(errors), lines[-1] if lines else "it says nothing")
+    said = re.sub(r" in registry `\S+`", "", said)
+    return re.sub(r"^(error|ERROR): ", "", said)
