@@ -140,6 +140,7 @@ def test_what_no_choice_explains_is_changed_and_says_so(plan, tmp_path):
     items = equations.items("burn", plan, tmp_path, {}, "e")
     found = statuses(items, "SGD")
     assert {item.then for item in found.values()} == {equations.UNEXPLAINED}
+    assert {item.cause for item in found.values()} == {"SGD"}
     assert len(found) == len(cases.recorded()["burn"]["SGD"])
     assert not statuses(items, "Adam")
 

@@ -15,8 +15,8 @@ from pitb.watch.workspace import Workspace
 
 LONGEST = 200
 """Characters of a compiler's error that are kept."""
-SHOW_EVERY = 25
-"""Crates between two words on how far a build is."""
+SHOW_EVERY = 20.0
+"""Seconds, at least, between two words on how far a build is."""
 
 
 @dataclass
@@ -96,7 +96,7 @@ def build(workspace: Workspace, programs: Sequence[str], jobs: int, log: Path) -
 
 def _followed(lines: Iterable[str], what: str, started: float) -> Iterable[dict[str, Any]]:
     """cargo's messages as they come, with a word on how far it is."""
-    crates = 0
+    crates, shown = 0, started
     for line in lines:
         try:
             message = json.loads(line)
@@ -104,9 +104,11 @@ def _followed(lines: Iterable[str], what: str, started: float) -> Iterable[dict[
             continue  # what a build script prints
         if message.get("reason") == "compiler-artifact":
             crates += 1
-            if crates % SHOW_EVERY == 0:
-                seconds = time.monotonic() - started
-                print(f"{what}: {crates} crates, {seconds:.0f} s", file=sys.stderr, flush=True)
+            now = time.monotonic()
+            if now - shown >= SHOW_EVERY:
+                shown, last = now, message["target"]["name"]
+                words = f"{what}: {crates} crates built, {now - started:.0f} s, last {last}"
+                print(words, file=sys.stderr, flush=True)
         yield message
 
 

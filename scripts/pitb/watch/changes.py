@@ -36,6 +36,8 @@ class Item:
     evidence: str = ""
     """The file that it was read from, below the folder of the versions."""
     note: str = ""
+    cause: str = ""
+    """What several items have in common that changed together, for a reason that is not known."""
 
 
 @dataclass(frozen=True)
@@ -117,15 +119,19 @@ def totals(found: Facts) -> dict[str, dict[str, int]]:
 
 
 def rows(found: Facts) -> list[Row]:
-    """Every change, and a row for each reason for which things failed or were not tried."""
+    """Every change, and a row for each reason for which things failed or were not tried.
+
+    Changes of one cause that is not known are one row, too.
+    """
     made = []
     for item in found.items:
-        if item.status == CHANGED:
+        if item.status == CHANGED and not item.cause:
             made.append(_row(found, [item], item.item))
-    grouped: dict[tuple[str, str, str], list[Item]] = {}
+    grouped: dict[tuple[str, ...], list[Item]] = {}
     for item in found.items:
-        if item.status in (FAILED, NOT_TRIED):
-            grouped.setdefault((item.kind, item.status, item.then), []).append(item)
+        if item.status in (FAILED, NOT_TRIED) or (item.status == CHANGED and item.cause):
+            key = (item.kind, item.status, item.cause or item.then)
+            grouped.setdefault(key, []).append(item)
     for items in grouped.values():
         names = ", ".join(item.item for item in items[:SHOWN])
         rest = len(items) - SHOWN

@@ -101,11 +101,19 @@ def _item(
             return Item(EQUATION, name, CHANGED, before, _value(change), where(ran[0]))
     apart = [it for it in ran if it.verdict == MISMATCH]
     if apart:
-        return Item(EQUATION, name, CHANGED, before, UNEXPLAINED, where(apart[0]))
+        then = f"{UNEXPLAINED}{_follow(tried.values())}"
+        return Item(EQUATION, name, CHANGED, before, then, where(apart[0]), cause=optimizer)
     telling = _telling(side, optimizer, choice, ran, tuple(changes))
     if telling is None:
         return Item(EQUATION, name, NOT_TRIED, before, UNTOLD, where(ran[0]))
     return Item(EQUATION, name, UNCHANGED, before, before, where(telling))
+
+
+def _follow(tried: Iterable[_Tried]) -> str:
+    """Which precision alone follows the description, in words."""
+    apart = {it.case.dtype for it in tried if it.verdict == MISMATCH}
+    rest = {it.case.dtype for it in tried} - apart
+    return f"; {', '.join(sorted(rest))} follows" if rest else ""
 
 
 def _telling(

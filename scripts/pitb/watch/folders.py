@@ -11,7 +11,7 @@ from pitb.files import read_json, write_json
 from pitb.watch.versions import Wanted
 
 FACTS = "facts.json"
-NEEDED_GB = {"burn": 2.0, "torch": 6.5}
+NEEDED_GB = {"burn": 1.0, "torch": 6.5}
 """Of disk, that a version takes at its largest, measured once and rounded up."""
 KEEP_GB = 5.0
 """Of disk, that is left free."""
