@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -19,7 +20,17 @@ from pitb.errors import PitbError
 from pitb.problems import problem
 from pitb.reference.training import train
 from pitb.registry import by_pytorch_name
-from pitb.watch import cases, changes, equations, planning, probe_runs, pytorch, workspace
+from pitb.watch import (
+    cases,
+    changes,
+    equations,
+    figures,
+    planning,
+    probe_runs,
+    pytorch,
+    watching,
+    workspace,
+)
 from pitb.watch.changes import CHANGED, FAILED, NOT_TRIED, UNCHANGED
 from pitb.watch.planning import make_plan
 from pitb.watch.versions import Wanted
@@ -194,6 +205,37 @@ def results(root):
 
 def on_path(monkeypatch, folder):
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize("moved", [(), ("burn/rmsprop",), ("pytorch/adagrad", "burn/clip-norm")])
+def test_figures_move_with_the_traces_they_come_from(root, results, tmp_path, moved):
+    setup = watching.prepare(root, results, tmp_path, [], 0, 0.0)
+    version = Wanted("burn", OWN)
+    there = setup.folder(version) / "results"
+    shutil.copytree(results / "traces", there / "traces")
+    shutil.copytree(results / "evidence", there / "evidence")
+    for run in moved:
+        path = there / "traces" / f"{run}.parquet"
+        found = trace.read(path)
+        values = found.values.copy()
+        for entry in found.entries:
+            if entry.quantity == "param" and entry.step > 0:
+                values[entry.first_row : entry.first_row + entry.count] *= 1.01
+        found.values = values
+        trace.write(found, path)
+    items = figures.compute(setup, version, there, {})
+    changed = {item.item.partition("/")[0] for item in items if item.status == CHANGED}
+    assert {item.status for item in items} <= {CHANGED, UNCHANGED}
+    assert len(items) == 258
+    tables = {
+        "burn/rmsprop": {"mismatch", "rmsprop-steps"},
+        "pytorch/adagrad": {"mismatch", "aligned", "explanations"},
+        "burn/clip-norm": {
+            "clip-pytorch-global-burn-norm",
+            "clip-pytorch-per-parameter-burn-norm",
+        },
+    }
+    assert changed == set().union(*(tables[run] for run in moved))
 
 
 def test_the_project_s_own_version_changes_nothing_and_is_built_once(

@@ -15,9 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.pipeline, pytest.mark.torch]
 def watched(root, library, version):
     """What is found of a version; it is built where it was not."""
     command = [sys.executable, "-m", "pitb", "watch", f"--{library}", version, "--keep-free", "10"]
-    ended = subprocess.run(
-        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    ended = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert ended.returncode in (0, 1), ended.stderr
     path = folders.of(root / "results/watch", Wanted(library, version)) / folders.FACTS
     return changes.read_facts(path)

@@ -98,11 +98,14 @@ def run(arguments: argparse.Namespace) -> int:
             root, arguments.results, out, arguments.config, arguments.jobs, arguments.keep_free
         )
         failed = watching.watch_all(setup, wanted)
+    found: list[changes.Facts] = []
+    if not wanted or len(failed) < len(wanted):
+        found, unread = watching.collect(arguments.out)
+        failed += unread
     for sentence in failed:
         print(f"error: {sentence}", file=sys.stderr)
-    if failed and len(failed) == len(wanted):
+    if not found:
         return EXIT_ERROR
-    found = watching.collect(arguments.out)
     changes.write(found, arguments.out)
     shown = [facts for facts in found if not wanted or facts.name in {v.name for v in wanted}]
     if arguments.json:

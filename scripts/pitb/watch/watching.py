@@ -68,17 +68,23 @@ def summary(found: Facts) -> str:
     return f"{len(found.items)} compared: {words}; {found.megabytes:.0f} MB of disk"
 
 
-def collect(out: Path) -> list[Facts]:
-    """All that was found so far, by version.
+def collect(out: Path) -> tuple[list[Facts], list[str]]:
+    """All that was found so far, by version; and a sentence for each that cannot be read.
 
     Raises:
-        PitbError: Nothing was.
+        PitbError: There is nothing.
     """
-    paths = [folders.of(out, version) / folders.FACTS for version in folders.made(out)]
-    found = [changes.read_facts(path) for path in paths if path.is_file()]
-    if not found:
+    found, failed = [], []
+    for version in folders.made(out):
+        path = folders.of(out, version) / folders.FACTS
+        if path.is_file():
+            try:
+                found.append(changes.read_facts(path))
+            except PitbError as error:
+                failed.append(f"{error}; watch {version.name} again")
+    if not found and not failed:
         raise PitbError(f"{out} holds no version yet; pitb watch --list names some")
-    return found
+    return found, failed
 
 
 def anything_changed(found: Iterable[Facts]) -> bool:
