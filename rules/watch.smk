@@ -5,8 +5,7 @@
 # results/watch, which no rule lists as its output: so it stays, and is not made again.
 
 WATCHED = [
-    f"results/watch/{library}-{version}/facts.json"
-    for library, version in CONFIG.watch
+    f"results/watch/{library}-{version}/facts.json" for library, version in CONFIG.watch
 ]
 CHANGES = [
     f"results/watch/changes{suffix}" for suffix in (".md", ".zh.md", ".csv", ".json")

@@ -318,6 +318,8 @@ def test_a_version_that_compiles_nothing_is_rows_and_not_a_crash(
         (("--burn", "9.9.8"), r"there is no burn 9\.9\.8 to be had"),
         (("--burn", "latest"), "write it in full"),
         (("--burn", "9.9.9", "--keep-free", "1e9"), "of disk"),
+        (("--burn", "9.9.9", "--keep-free", "-1"), "not a number of 0 or more"),
+        (("--report", "--list"), "not allowed with"),
         (("--report",), "holds no version yet"),
         (("--burn", "9.9.9", "--results", "nowhere"), "comes by: make"),
     ],
@@ -347,8 +349,9 @@ def test_another_torch_changes_nothing_where_it_is_this_one(
         return 1.0
 
     monkeypatch.setattr(pytorch, "install_into", install)
+    monkeypatch.setattr(pytorch.folders, "check_room", lambda *arguments: None)
     own = libraries.recorded()["versions"]["torch"]
-    call = ("--torch", own, "--out", tmp_path / "w", "--results", results, "--keep-free", "-1e9")
+    call = ("--torch", own, "--out", tmp_path / "w", "--results", results)
     assert pitb(*call, "--json") == 0, capsys.readouterr().out
     (found,) = json.loads(capsys.readouterr().out)["versions"]
     assert found["rows"] == []

@@ -10,6 +10,7 @@ Exit code 0 where nothing differs, 1 where something does, 2 where it could not 
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -24,6 +25,14 @@ EXAMPLES = """  pitb watch --list
   pitb watch --burn 0.21.0 --jobs 1 --keep-free 15
   pitb watch --report
   pitb watch --clean --burn 0.21.0"""
+
+
+def gigabytes(text: str) -> float:
+    """A number of 0 or more from the command line."""
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of 0 or more")
+    return value
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=count, default=0, help="processes of a build (default: all)")
     parser.add_argument(
         "--keep-free",
-        type=float,
+        type=gigabytes,
         default=KEEP_GB,
         metavar="GB",
         help=f"of disk that stays free (default: {KEEP_GB:g})",
