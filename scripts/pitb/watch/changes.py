@@ -52,7 +52,7 @@ class Facts:
     notes: tuple[str, ...] = ()
     """What that version does not have, and other sentences."""
     seconds: float = 0.0
-    """That building or installing took."""
+    """That the last build or installation took."""
     megabytes: float = 0.0
     """That it takes on the disk."""
 
@@ -179,7 +179,7 @@ ZH: Mapping[str, str] = {
     "Changes": "变化",
     "Nothing changed, and all was tried.": "什么都没有变，全部试过。",
     "Each version": "各个版本",
-    "building or installing": "编译或安装",
+    "for the last build or installation": "（最近一次编译或安装）",
     "on the disk": "磁盘",
     "of which within rounding": "其中只差舍入",
 }
@@ -220,7 +220,7 @@ def markdown(found: Sequence[Facts], language: str) -> str:
         lines.append(of("Nothing changed, and all was tried."))
     lines += ["", f"## {of('Each version')}", ""]
     for facts in found:
-        size = f"{facts.seconds:.0f} s {of('building or installing')}"
+        size = f"{facts.seconds:.0f} s {of('for the last build or installation')}"
         lines.append(f"- {facts.name}: {size}, {facts.megabytes:.0f} MB {of('on the disk')}")
         lines += [f"  - {note}" for note in facts.notes]
     return "\n".join([*lines, ""])
