@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup resume breadth slice explain port digits diagnose test check format lock libraries bench docs docs-check site bundle publish-check report help
+.PHONY: all setup resume breadth slice explain port digits diagnose test check format lock libraries bench docs docs-check site bundle publish-check report watch help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -48,6 +48,9 @@ bundle: setup ## One zip of results, sources and what ran, which others can chec
 
 publish-check: setup ## Whether all is there that an archive such as Zenodo asks for; uploads nothing
 	$(BIN)/python scripts/check_publish.py --root . --record results/bundles/latest.json --out results/bundles/zenodo.json
+watch: setup ## Say what other versions change: those that the configuration lists under watch
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete watch || { $(HINT); exit 1; }
+	@cat results/watch/changes.md 2> /dev/null || echo "no version is listed under watch; see docs/watching.md"
 
 test: all slice port digits ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 report: all ## One HTML file to look at it all: ledger, tables, plots, and what else was made

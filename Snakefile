@@ -46,6 +46,7 @@ include: "rules/record.smk"
 include: "rules/diagnose.smk"
 include: "rules/bundle.smk"
 include: "rules/report.smk"
+include: "rules/watch.smk"
 
 
 onstart:

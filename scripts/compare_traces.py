@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from pitb import batches, compare, trace
-from pitb.compare import Comparison
+from pitb import batches, compare
 from pitb.errors import run_main
 from pitb.files import write_json
-from pitb.results import comparison_path, pair_name, trace_path
+from pitb.pairs import compare_pair
+from pitb.results import comparison_path, pair_name
 
 EXAMPLES = """  python scripts/compare_traces.py compare-0 --config config/config.yaml \\
     --schema config/schema.json --results results \\
@@ -25,13 +25,6 @@ def main() -> None:
         print(f"{pair_name(pair['a'], pair['b'])}: {comparison.error or comparison.verdict}")
         preflight[pair_name(pair["a"], pair["b"])] = comparison.initial_state
     write_json(arguments.preflight, preflight)
-
-
-def compare_pair(pair: dict[str, Any], results: Path) -> Comparison:
-    """The comparison of a pair; where there is no comparing, one that holds the reason."""
-    a, b = (trace.read(results / trace_path(pair[side])) for side in ("a", "b"))
-    exempt = pair["initial_state_may_differ"]
-    return compare.attempt(a, b, pair["tolerance"], pair["quantities"], exempt)
 
 
 if __name__ == "__main__":

@@ -195,3 +195,40 @@ def test_the_problems_that_runs_name_go_with_their_batch(files, tmp_path):
     assert list(batch["problems"]) == ["wide"]
     (batch,) = batches.burn_batches(config.load([files[0]], files[1]), "optdef").values()
     assert "problems" not in batch
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("{}", ()),
+        ("{burn: [], torch: []}", ()),
+        ("{burn: [0.21.0, 0.23.0-pre.1]}", (("burn", "0.21.0"), ("burn", "0.23.0-pre.1"))),
+        ("{torch: [2.14.1], burn: [0.21.0]}", (("torch", "2.14.1"), ("burn", "0.21.0"))),
+    ],
+)
+def test_watched_versions_are_read_in_order(files, tmp_path, given, found):
+    more = tmp_path / "more.yaml"
+    more.write_text(f"watch: {given}\n")
+    merged = config.load([files[0], more], files[1])
+    assert set(merged.watch) == set(found)
+    assert [v for lib, v in merged.watch if lib == "burn"] == [
+        v for lib, v in found if lib == "burn"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("{burn: [0.21]}", r"watch\.burn\[0\]"),
+        ("{burn: ['latest']}", "a version in full"),
+        ("{burn: ['../x']}", "a version in full"),
+        ("{burn: ['0.21.0', '0.21.0']}", r"watch\.burn"),
+        ("{rust: []}", "unknown key 'watch.rust'"),
+        ("[0.21.0]", "watch"),
+    ],
+)
+def test_what_is_no_version_is_refused(files, tmp_path, given, sentence):
+    more = tmp_path / "more.yaml"
+    more.write_text(f"watch: {given}\n")
+    with pytest.raises(PitbError, match=sentence):
+        config.load([files[0], more], files[1])

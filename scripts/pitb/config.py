@@ -67,6 +67,8 @@ class Config:
     runs: tuple[Run, ...]
     pairs: tuple[Pair, ...]
     pages: tuple[str, ...]
+    watch: tuple[tuple[str, str], ...] = ()
+    """Library and version of what ``watch`` makes, in order."""
 
     def batches(self, side: str, program: str | None = None) -> dict[int, list[Run]]:
         """The runs of one side, and of one program where it is named, by batch."""
@@ -228,6 +230,11 @@ def _resolve(value: dict[str, Any], where: Any) -> Config:
         runs=runs,
         pairs=tuple(pairs),
         pages=tuple(value["pages"]),
+        watch=tuple(
+            (library, str(version))
+            for library, versions in value.get("watch", {}).items()
+            for version in versions
+        ),
     )
 
 

@@ -79,6 +79,7 @@ TARGETS_ZH = {
     "digits": "docs/recording.md 里的完整例子：两次记录下来的训练，加以比较",
     "diagnose": "仅凭数值找回各次运行的配置；大约 20 分钟",
     "report": "一个 HTML 文件，看全部结果：台账、表格、图，以及其余已经做出的",
+    "watch": "换成配置里 watch 列出的其他版本，说出什么变了",
     "test": "测试一切：先是 cargo 的测试，再用 pytest 测包和整条流水线",
     "check": "格式、代码检查和类型",
     "format": "整理全部格式",

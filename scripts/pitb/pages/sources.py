@@ -51,6 +51,12 @@ def _comparison(path: Path) -> Comparison:
     return comparison
 
 
+def forget() -> None:
+    """Forget what was read, before tables are made of results that have changed since."""
+    for cached in (_trace, _evidence, _comparison):
+        cached.cache_clear()
+
+
 def add_row(table: Table, name: str, row: Row, evidence: str) -> None:
     """Add the number of elements and the largest difference of a comparison's row."""
     table.add(name, "n", row.n, evidence)

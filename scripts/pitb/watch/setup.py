@@ -1,0 +1,49 @@
+"""What all versions are watched with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pitb.config import Config
+from pitb.watch import folders
+from pitb.watch.changes import Item
+from pitb.watch.versions import Wanted
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The project, and where the versions go."""
+
+    root: Path
+    """The project's folder."""
+    base: Path
+    """Its results, with which versions are compared."""
+    out: Path
+    """The folder of the versions."""
+    config: Config
+    config_files: tuple[Path, ...]
+    say: Callable[[str], None]
+    """Tells people how far things are."""
+    jobs: int = 0
+    """Processes of a build; 0 for as many as there are processors."""
+    keep_free: float = folders.KEEP_GB
+    """Gigabytes of disk that stay free."""
+
+    def folder(self, version: Wanted) -> Path:
+        """That of a version."""
+        return folders.of(self.out, version)
+
+    def judged_by(self, *texts: str) -> str:
+        """Changes when anything does that items are computed with, code and results."""
+        package = self.root / "scripts" / "pitb"
+        paths = [*package.rglob("*.py"), *package.rglob("*.json")]
+        for page in self.config.pages:
+            paths += [self.base / "tables" / page / "figures.csv"]
+            paths += [self.root / "config" / "published" / f"{page}.csv"]
+        paths += self.config_files
+        return folders.digest(paths, *texts)
+
+
+def from_plain(found: list[dict[str, str]]) -> list[Item]:
+    """Items as JSON has them."""
+    return [Item(**item) for item in found]
