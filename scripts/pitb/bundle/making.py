@@ -64,8 +64,8 @@ def sources(root: Path, allow_dirty: bool) -> Sources:
     changed = tuple(sorted(line[3:] for line in status.split("\0") if line))
     if changed and not allow_dirty:
         raise PitbError(
-            f"{_some(changed)} differ from the last commit, so no commit tells what made the "
-            "results; commit them, or say --allow-dirty (make bundle ALLOW_DIRTY=1)"
+            f"the sources differ from the last commit ({_some(changed)}), so none tells what made "
+            "the results; commit them, or say --allow-dirty (make bundle ALLOW_DIRTY=1)"
         )
     return Sources(tuple(name for name in files if (root / name).is_file()), commit, date, changed)
 
