@@ -426,7 +426,9 @@ def test_where_nothing_was_made_a_report_says_so(base, root):
         folder, "-s", root / "Snakefile", "--directory", folder, "--report", "x.html"
     )
     assert code == 2
-    assert "error: there is nothing to report yet, since results/comparisons.md is missing" in printed
+    assert (
+        "error: there is nothing to report yet, since results/comparisons.md is missing" in printed
+    )
     assert not (folder / "x.html").exists()
 
 

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
+import draw_plots
+from explaining import explained, recorded
 from pitb.compare import MISMATCH, Comparison, Row
 from pitb.errors import PitbError
+from pitb.explain import sources
 from pitb.plots import bars, breadth, comparison, style
 from pitb.plots.style import LONGEST, shortened
 from pitb.trace import Recorder
@@ -130,6 +133,44 @@ def test_tolerance_floor_zeros_and_what_is_not_finite_are_named(drawn, tmp_path)
     assert axes.get_yscale() == "log"
     assert "units" in axes.get_ylabel()
     assert "updates" in axes.get_xlabel()
+
+
+def test_every_picture_has_a_title_and_units(drawn, tmp_path):
+    found = made(np.full((1, 2), 1e-4), steps=3)
+    comparison.losses(tmp_path / "loss.svg", trained([1.0, 0.5]), trained([1.0, 0.6], "burn/x"))
+    comparison.differences(tmp_path / "steps.svg", found, None)
+    comparison.tensors(tmp_path / "tensors.svg", found)
+    bars.remaining(tmp_path / "remaining.svg", "pytorch/x", [found, found])
+    breadth.coverage(tmp_path / "coverage.svg", [{"optimizer": "SGD", "status": "covered"}])
+    units = {
+        "loss.svg": ("updates", "nats"),
+        "steps.svg": ("updates", "units of the quantity"),
+        "tensors.svg": ("updates", "tensor", "units of the tensor"),
+        "remaining.svg": ("units of the quantity", "burn/x"),
+        "coverage.svg": ("configurations", "SGD"),
+    }
+    assert drawn.keys() == units.keys()
+    for name, figure in drawn.items():
+        axes = figure.axes[0]
+        assert figure.get_suptitle()
+        assert name not in ("steps.svg", "tensors.svg") or axes.get_title()
+        beside = [axes.get_xlabel(), axes.get_ylabel(), figure.axes[-1].get_ylabel()]
+        beside += [label.get_text() for label in axes.get_yticklabels()]
+        for unit in units[name]:
+            assert any(unit in text for text in beside), (name, unit)
+
+
+def test_the_floor_is_that_of_an_explanation():
+    runs = [recorded("burn:Sgd lr=0.1", "burn/x"), recorded("pytorch:SGD lr=0.1", "pytorch/x")]
+    found = draw_plots.floor(*runs)
+    expected = explained(*map(sources.of_trace, runs)).factorial.floor_every_step[:, 0]
+    np.testing.assert_array_equal(found, expected)
+    assert (found[1:] > 0).all()
+
+
+def test_what_the_reference_cannot_train_has_no_floor_and_says_why(capsys):
+    assert draw_plots.floor(trained([1.0]), trained([1.0], "burn/x")) is None
+    assert "no rounding floor: pytorch/x carries no configuration" in capsys.readouterr().out
 
 
 def test_a_bar_says_what_has_no_length(drawn, tmp_path):
