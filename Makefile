@@ -48,11 +48,11 @@ bundle: setup ## One zip of results, sources and what ran, which others can chec
 
 publish-check: setup ## Whether all is there that an archive such as Zenodo asks for; uploads nothing
 	$(BIN)/python scripts/check_publish.py --root . --record results/bundles/latest.json --out results/bundles/zenodo.json
+
 watch: setup ## Say what other versions change: those that the configuration lists under watch
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete watch || { $(HINT); exit 1; }
 	@cat results/watch/changes.md 2> /dev/null || echo "no version is listed under watch; see docs/watching.md"
 
-test: all slice port digits ## Test everything: cargo's tests, then pytest on the package and on the whole pipeline
 report: all ## One HTML file to look at it all: ledger, tables, plots, and what else was made
 	@$(SNAKEMAKE) --report report.html || { $(HINT); exit 1; }
 
