@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from pitb import config, ledger, libraries, trace
+from pitb.bundle import recompute
 from pitb.docs.content import Content
 from pitb.errors import PitbError
 from pitb.files import read_json, read_text
@@ -155,6 +156,7 @@ CONTENTS = {
     "version-pytorch": lambda root, language: _version("torch"),
     "version-burn": lambda root, language: _version("burn"),
     "tolerance": lambda root, language: f"{_tolerance(root):g}",
+    "verify-sums": lambda root, language: f"{recompute.SUM_RELATIVE:g}",
     "ledger-slack": lambda root, language: f"{ledger.SLACK:g}",
     "ledger-ulps": lambda root, language: str(ledger.VALUE_ULPS),
     "ledger-tolerance": lambda root, language: f"{ledger.PAGE_TOLERANCE:g}",
