@@ -127,7 +127,7 @@ _MOVES = "scripts/pitb/moves.py"
 
 CONTENTS: dict[str, Callable[[Path, str], str | Content]] = {
     "step-pytorch": partial(
-        excerpt, name=_MOVES, start="    optimizer = torch.optim.SGD", end="    bias = "
+        excerpt, name=_MOVES, start="    parameter = _bias(model)", end="    bias = "
     ),
     "step-burn": partial(
         excerpt,
@@ -142,7 +142,7 @@ CONTENTS: dict[str, Callable[[Path, str], str | Content]] = {
         end="    json!",
     ),
     "wrong-pytorch": partial(
-        excerpt, name=_MOVES, start="    other = copy.deepcopy", end="    return"
+        excerpt, name=_MOVES, start="    twin = copy.deepcopy", end="    changed = "
     ),
     "wrong-burn": partial(
         excerpt,
