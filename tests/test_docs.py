@@ -107,7 +107,7 @@ def test_a_table_has_lines_of_its_own_with_the_documents_ends_and_indentation(fo
     [
         ('mismatch row=sgdm column="step 1 max|dparam|"', "1.49e-8"),
         ('mismatch row=sgdm column="step 1, largest parameter difference"', "1.49e-8"),
-        ("mismatch row=sgdm column='第 1 步参数最大差'", "1.49e-8"),
+        ("mismatch row=sgdm column='第 1 步：参数之差的最大值'", "1.49e-8"),
         ('mismatch row=sgdm column="step 1 max|dparam|" value=reproduced', "7.45e-09"),
         ('mismatch row=sgdm column="step 1 max|dparam|" value=reproduced format=full', "7.45e-09"),
         ('mismatch row=sgdm column="step 10 max\\|dparam\\|" format=.1f', "0.0"),
@@ -158,7 +158,7 @@ def test_a_broken_sheet_is_a_sentence(tmp_path):
 
 def test_chinese_documents_get_chinese_headings_and_ranges(found):
     text = f"{TABLE}\n{CLOSE}\n"
-    assert "| 项 | 第 1 步参数最大差 |" in filled(text, found, "a.zh.md").text
+    assert "| 项 | 第 1 步：参数之差的最大值 |" in filled(text, found, "a.zh.md").text
     assert "| item |" in filled(text.replace(" -->", " language=en -->", 1), found, "a.zh.md").text
     mark = '<!-- pitb:optimizer-defaults/explanations row="带 空格" column=范围 -->'
     assert one(mark, found, "a.zh.md") == "2.50e-03 到 6.40e-03"

@@ -76,12 +76,12 @@ def test_a_table_that_could_not_be_made_says_why(tmp_path):
 @pytest.mark.parametrize(
     ("name", "english", "chinese"),
     [
-        ("step 10 |dloss|", "step 10, loss difference", "第 10 步 loss 差"),
+        ("step 10 |dloss|", "step 10, loss difference", "第 10 步：loss 之差"),
         ("step 07", "step 07", "第 07 步"),
         (
             "worst over 3 steps (loss or parameter)",
             "worst over 3 steps (loss or parameter)",
-            "3 步里最大的差（loss 或参数）",
+            "3 步之内 loss 与参数之差的最大值",
         ),
         ("fc1.weight", "fc1.weight", "fc1.weight"),
     ],

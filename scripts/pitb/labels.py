@@ -156,9 +156,9 @@ PATTERNS: dict[re.Pattern[str], Text] = {
     re.compile(pattern): text
     for pattern, text in {
         r"step (\d+) max\|dparam\|": _both(
-            r"step \1, largest parameter difference", r"第 \1 步参数最大差"
+            r"step \1, largest parameter difference", r"第 \1 步：参数之差的最大值"
         ),
-        r"step (\d+) \|dloss\|": _both(r"step \1, loss difference", r"第 \1 步 loss 差"),
+        r"step (\d+) \|dloss\|": _both(r"step \1, loss difference", r"第 \1 步：loss 之差"),
         r"max\|dparam\| at every step (\d+)\.\.(\d+)": _both(
             r"largest parameter difference at every step \1 to \2",
             r"第 \1 到 \2 步每步的参数最大差",
@@ -168,7 +168,7 @@ PATTERNS: dict[re.Pattern[str], Text] = {
         ),
         r"decay difference (.*)": _both(r"difference of the decay, \1", r"衰减之差 \1"),
         r"worst over (\d+) steps \(loss or parameter\)": _both(
-            r"worst over \1 steps (loss or parameter)", r"\1 步里最大的差（loss 或参数）"
+            r"worst over \1 steps (loss or parameter)", r"\1 步之内 loss 与参数之差的最大值"
         ),
         r"growth per step after step (\d+)": _both(
             r"growth per step after step \1", r"第 \1 步之后每步的增长"
