@@ -189,7 +189,7 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch, tmp_p
         return usual(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(PitbError, match=r"needs matplotlib, .* pip install 'pitb\[plot\]'"):
+    with pytest.raises(PitbError, match=r"needs matplotlib, .* pip install 'path/to/pitb\[plot\]'"):
         plot.check_path(tmp_path / "x.svg")
 
 

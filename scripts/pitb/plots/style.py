@@ -85,7 +85,8 @@ def _library() -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise PitbError(
-            "a plot needs matplotlib, which is not installed here: pip install 'pitb[plot]'"
+            "a plot needs matplotlib, which is not installed here: "
+            "pip install 'path/to/pitb[plot]'"
         ) from None
     return matplotlib, Figure
 
