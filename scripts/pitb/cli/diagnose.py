@@ -15,7 +15,7 @@ from pathlib import Path
 
 HELP = "find the optimizer, its equations and its hyper-parameters from a trace"
 EXAMPLES = """  pitb diagnose run.parquet
-  pitb diagnose pytorch/rmsprop.parquet burn/rmsprop.parquet
+  pitb diagnose results/traces/pytorch/rmsprop.parquet results/traces/burn/rmsprop.parquet
   pitb diagnose run.parquet --json > diagnosis.json
   pitb diagnose run.parquet --map dense1.weight=fc1.weight
   pitb diagnose run.parquet --map fc1.weight=fc1.weight.T"""

@@ -14,6 +14,7 @@ from pitb.breadth.finding import (
     ONE_SIDED,
     SCHEDULE,
     STEPS,
+    Align,
     Finding,
     from_plain,
 )
@@ -38,6 +39,9 @@ WORDS = {
     "growth": both("growth", "增长"),
     "reason": both("reason", "理由"),
     "relative": both("step {}, relative", "第 {} 步，相对差"),
+    "momentum, dampening, nesterov": both(
+        "`nesterov` with `dampening`", "`nesterov` 加 `dampening`"
+    ),
 }
 PROCESSOR = {"equation-center-product"}
 """Findings that not every processor's PyTorch shows; tables in documents leave them out."""
@@ -126,7 +130,10 @@ def findings_count(root: Path, language: str) -> str:
 
 
 def findings_table(root: Path, language: str, kind: str) -> Content:
-    """The findings of a kind about optimizers, with their size and how they are aligned."""
+    """The findings of a kind about optimizers, with their size and how they are aligned.
+
+    Where no finding of the kind is known to be aligned by anything, there is no such column.
+    """
     found = [f for f in _findings(root) if f.kind == kind and SCHEDULE not in f.optimizers]
     if not found:
         raise PitbError(f"results/breadth-slice/findings.json has no finding of kind {kind}")
@@ -134,21 +141,29 @@ def findings_table(root: Path, language: str, kind: str) -> Content:
     sized = kind != ONE_SIDED
     size = [_words("relative", language).format(_SHOWN_STEP)] if sized else []
     names = ("optimizers", "option", "pytorch", "burn")
-    lines = _head(*(words[key][language] for key in names), *size, words["align"][language])
+    aligned = any(finding.align != Align() for finding in found)
+    last = [words["align"][language]] if aligned else []
+    lines = _head(*(words[key][language] for key in names), *size, *last)
     for finding in found:
         cells = [
             ", ".join(finding.optimizers) if len(finding.optimizers) < MANY else
             _words("all", language),
-            findings_page.code(finding.option),
+            _option(finding.option, language),
             *(findings_page.value_of(text, language) for text in (finding.pytorch, finding.burn)),
         ]  # fmt: skip
         if sized:
             at = finding.sizes[STEPS.index(_SHOWN_STEP)]
             status = words[at.status][language] if at.status else f"{at.relative:.1e}"
             cells.append(status)
-        align = finding.align.how if language == "en" else finding.align.how_zh
-        lines.append(line_of(*cells, align))
+        if aligned:
+            cells.append(finding.align.how if language == "en" else finding.align.how_zh)
+        lines.append(line_of(*cells))
     return Content("\n".join(lines), roundings=0.0)
+
+
+def _option(name: str, language: str) -> str:
+    """An option as code; a combination that one side refuses as what is refused of it."""
+    return WORDS[name][language] if name in WORDS else findings_page.code(name)
 
 
 MANY = 9

@@ -28,7 +28,7 @@ ROWS = {
     "margin_burn": {"en": "One more run, burn's side", "zh": "多一次运行，burn 侧"},
     "breadth": {
         "en": "The whole field from built programs: time, most memory of all processes",
-        "zh": "程序编译好之后的整个领域：时间，全部进程的最大内存",
+        "zh": "程序编译好之后的全部优化器：时间，全部进程的最大内存",
     },
 }
 HEAD = {
@@ -73,9 +73,9 @@ TARGETS_ZH = {
     "all": "编译、训练、比较，核对每个印出的数字",
     "resume": "运行被杀掉之后接着跑",
     "breadth": "每个优化器、选项、裁剪、调度和问题，对照精确的参考实现",
+    "slice": "其中的一部分：全部优化器和选项，较少的问题",
     "explain": "对要求解释的比较，说出哪个默认值或公式代价多大",
     "port": "把 PyTorch 清单里的每个配置移植到 burn，编译，两侧训练",
-    "slice": "其中的一部分：全部优化器和选项，较少的问题",
     "digits": "docs/recording.md 里的完整例子：两次记录下来的训练，加以比较",
     "diagnose": "仅凭数值找回各次运行的配置；大约 20 分钟",
     "report": "一个 HTML 文件，看全部结果：台账、表格、图，以及其余已经做出的",
@@ -101,7 +101,7 @@ def targets(root: Path, language: str) -> str:
     found = dict(re.findall(r"^([a-z-]+):.*## (.*)$", text, re.MULTILINE))
     if found.keys() != TARGETS_ZH.keys():
         raise PitbError(f"the Makefile's targets are {', '.join(found)}; TARGETS_ZH has others")
-    said = found if language == "en" else TARGETS_ZH
+    said = found if language == "en" else {name: TARGETS_ZH[name] for name in found}
     separator = ": " if language == "en" else "："
     lines = [f"- `make {name}`{separator}{what}" for name, what in said.items()]
     return "\n".join(lines).replace("make all", "make")

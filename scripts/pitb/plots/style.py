@@ -85,8 +85,7 @@ def _library() -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise PitbError(
-            "a plot needs matplotlib, which is not installed here: "
-            "pip install 'path/to/pitb[plot]'"
+            "a plot needs matplotlib, which is not installed here: pip install 'path/to/pitb[plot]'"
         ) from None
     return matplotlib, Figure
 
