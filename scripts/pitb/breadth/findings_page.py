@@ -40,7 +40,7 @@ WORDS: dict[str, Text] = {
         "parameter, relative to the largest magnitude that its tensor has had, with the absolute "
         "one in brackets: for an equation or a default the effect of that one alone, computed "
         "by the reference; for a schedule that of the rate.",
-        "由广度比较的结果生成。大小是参数的最大差，相对于该张量出现过的最大绝对值，括号里是绝对差："
+        "由全部优化器的对照生成。大小是参数的最大差，相对于该张量出现过的最大绝对值，括号里是绝对差："
         "公式和默认值的是该项单独的影响，由参考实现算出；调度的是学习率之差。",
     ),
     DEFAULT: both("Defaults", "默认值"),

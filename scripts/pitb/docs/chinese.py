@@ -47,7 +47,7 @@ CHOICES = {
     "若是后者，float64 的运行接不下去（burn）。",
     "flat_gradient": "没有梯度的参数给 L-BFGS 的展平梯度添什么：零，还是什么也不添，"
     "于是和参数对不上（burn）。",
-    "float32": "超参数以及它的幂和余数以 float32 保存和计算。",
+    "float32": "超参数，以及由它算出的幂和 1 减去它的差，都以 float32 保存和计算。",
     "folded": "两个偏差修正折成一个因子，也折进 ε（burn 的 Adam）；除这些因子的舍入之外相同。",
     "decay_where": "谨慎衰减略过一阶矩符号相反的元素（burn 的 AdamW）。",
     "center_product": "均值的平方在减去之前是否先舍入：PyTorch 的 `addcmul` 在处理器的内核支持时"

@@ -35,7 +35,7 @@ WORDS = {
 }
 HEAD = {
     "en": ("optimizer", "configuration", "call", "verdict", "cases", "same", "why"),
-    "zh": ("优化器", "配置", "调用", "结论", "算例", "相同", "原因"),
+    "zh": ("优化器", "配置", "调用", "结论", "用例", "相同", "原因"),
 }
 
 
