@@ -51,7 +51,7 @@ for name in names:
     source = plan["programs"].get(name)
     if source is None:
         lost = True
-        if name.startswith(("config-", "train-")):
+        if name.startswith("config-") or name.endswith(("-device", "-backend")):
             # A program of ours that fails without a word is none that does not compile.
             span = {{"file_name": f"crates/probes/src/bin/{{name}}.rs", "line_start": 4}}
             said = {{"level": "error", "message": f"unresolved import of {{name}}"}}
