@@ -35,6 +35,8 @@ from pitb.watch.versions import Wanted
 from pitb.watch.workspace import Workspace
 from watching import FEATURES, config_programs, fake_cargo, project_programs
 
+pytestmark = pytest.mark.pipeline
+
 VERSION = Wanted("burn", "9.9.9")
 BURN = libraries.recorded()["burn"]
 
@@ -167,6 +169,10 @@ ENDS = {
         "kill = 'import os; os.kill(os.getpid(), 9)'\n"
         "subprocess.run([sys.executable, '-c', kill], check=True)",
         "died with <Signals.SIGKILL: 9>",
+    ),
+    "linker": (
+        "import sys; sys.exit('error: must_use did not compile: linking with `cc` failed: 1')",
+        "linking with `cc` failed",
     ),
     "not there": (None, "cannot be started: No such file"),
 }

@@ -13,14 +13,23 @@ from typing import Any
 from pitb.errors import PitbError
 
 _SHORT = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
-_EXHAUSTED = re.compile(
-    "|".join([*(re.escape(os.strerror(code)) for code in _SHORT), r"\bMemoryError\b",
-              "can't allocate memory"]),
+_MACHINE = re.compile(
+    "|".join(
+        [
+            *(re.escape(os.strerror(code)) for code in _SHORT),
+            r"\bMemoryError\b",
+            "can't allocate memory",
+            r"\(signal: \d+",
+            r"died with <Signals\.",
+            "linker `.+` not found",
+            "linking with `.+` failed",
+            "failed to (download|fetch)",
+        ]
+    ),
     re.IGNORECASE,
-)  # fmt: skip
-"""What programs say where the machine has no more disk, memory or files."""
-_KILLED = re.compile(r"\(signal: \d+|died with <Signals\.")
-"""What cargo and Python say of a process of theirs that was killed."""
+)
+"""What programs, Python and cargo say where the machine lacks disk, memory, files, a linker or a
+network, or where a process of theirs was killed."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ def check_machine(complaint: str, name: str) -> None:
         PitbError: It is.
     """
     for line in complaint.splitlines():
-        if _EXHAUSTED.search(line) or _KILLED.search(line):
+        if _MACHINE.search(line):
             raise PitbError(f"{name} did not get through: {line.strip()[:200]}; watch it again")
 
 

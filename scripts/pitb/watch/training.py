@@ -187,4 +187,8 @@ def _call(program: Path, specs: Sequence[Spec], problems: Mapping[str, Any], tra
     if ended.code == 0:
         return ""
     lines = ended.complained.strip().splitlines()
-    return lines[-1] if lines else f"{program.name} ended with code {ended.code}"
+    return (
+        lines[-1].removeprefix("error: ")
+        if lines
+        else f"{program.name} ended with code {ended.code}"
+    )
