@@ -16,6 +16,7 @@ SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS.resolve()))
 
 from pitb import batches, imports, reported
+from pitb.cargo import PROGRAMS
 from pitb.config import load
 from pitb.errors import PitbError
 from pitb.pages import PAGES
@@ -24,7 +25,6 @@ from pitb.registry import optimizers
 from pitb.results import EXPLAINED, comparison_path, explanation_path
 
 TARGET = ROOT / "target"
-PROGRAMS = ("train-step", "optdef", "clip", "moves", "discard")
 
 
 def config_files():

@@ -42,6 +42,7 @@ for library, version in CONFIG.watch:
         params:
             library=library,
             version=version,
+            overrides=json.dumps(config_overrides(), sort_keys=True),
         message:
             f"Watching {library} {version} (minutes and gigabytes, the first time)"
         shell:

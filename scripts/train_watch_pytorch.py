@@ -35,10 +35,12 @@ def main() -> None:
             path = arguments.traces / f"{spec['id']}.parquet"
             path.unlink(missing_ok=True)
             try:
-                trace.write(pytorch.train(spec), path)
+                recorded = pytorch.train(spec)
             except PitbError as error:
                 name = str(spec["id"]).partition("/")[2].removesuffix("_first")
                 refused.setdefault(name, str(error))
+            else:
+                trace.write(recorded, path)  # what goes wrong here is not torch's
     write_json(arguments.refused, refused)
     print(f"{len(first) + len(second)} runs, {len(refused)} refused")
 

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pitb import labels, trace
+from pitb.cargo import PROGRAMS
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.torch]
 
-PROGRAMS = ("train-step", "optdef", "clip", "moves", "discard")
 PROBES = ("noassign", "discard", "must-use")
 RESULTS = (
     "traces",

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from pitb import a1, trace
-
-BURN = ["train-step", "optdef", "clip", "moves", "discard"]
+from pitb.cargo import PROGRAMS
 
 
 def run(*command):
@@ -18,7 +17,7 @@ def run(*command):
     return ended.returncode, ended.stdout, ended.stderr
 
 
-@pytest.mark.parametrize("name", BURN)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_every_burn_program_explains_itself(programs, name):
     code, printed, _ = run(programs / name, "--help")
     assert code == 0

@@ -31,7 +31,7 @@ from pitb.watch import (
     watching,
     workspace,
 )
-from pitb.watch.changes import CHANGED, FAILED, NOT_TRIED, UNCHANGED
+from pitb.watch.changes import CHANGED, NOT_COMPILED, NOT_TRIED, UNCHANGED
 from pitb.watch.planning import make_plan
 from pitb.watch.versions import Wanted
 from watching import FEATURES, config_programs, fake_cargo, project_programs
@@ -178,10 +178,12 @@ def test_a_trace_that_cannot_tell_is_not_called_unchanged(plan, tmp_path):
 def test_what_was_not_trained_is_counted_with_its_reason(plan, tmp_path):
     names = [name for name in plan["cases"] if plan["cases"][name]["case"]["optimizer"] == "Adam"]
     by_reference(plan, tmp_path, lambda name, eq: eq)
-    missing = dict.fromkeys(names, (FAILED, "E0107: generics"))
+    missing = dict.fromkeys(names, (NOT_COMPILED, "E0107: generics"))
     items = equations.items("burn", plan, tmp_path, missing, "e")
     found = statuses(items, "Adam")
-    assert {(item.status, item.then) for item in found.values()} == {(FAILED, "E0107: generics")}
+    assert {(item.status, item.then) for item in found.values()} == {
+        (NOT_COMPILED, "E0107: generics")
+    }
     missing[names[0]] = (NOT_TRIED, "no probe")
     counts = Counter(i.status for i in equations.items("burn", plan, tmp_path, missing, "e"))
     assert sum(counts.values()) == len(items)

@@ -122,8 +122,7 @@ def read(arguments: argparse.Namespace) -> Batch:
         PitbError: The configuration is wrong, has no such batch, or is not the one whose digest
             was given.
     """
-    overrides = json.loads(os.environ.get(OVERRIDES, "{}"))
-    batches = all_batches(load(arguments.config, arguments.schema, overrides))
+    batches = all_batches(load(arguments.config, arguments.schema, overrides()))
     if arguments.batch not in batches:
         near = nearest(arguments.batch, batches)
         raise PitbError(f"there is no batch {arguments.batch!r}; the nearest is {near!r}")
@@ -131,6 +130,21 @@ def read(arguments: argparse.Namespace) -> Batch:
     if arguments.digest not in (None, digest_of(batch)):
         raise PitbError("the configuration was edited during the run; start the run again")
     return batch
+
+
+def overrides() -> dict[str, Any]:
+    """What Snakemake's --config sets, where a rule of the pipeline calls.
+
+    Raises:
+        PitbError: The environment holds something else.
+    """
+    try:
+        found = json.loads(os.environ.get(OVERRIDES, "{}"))
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise PitbError(f"the environment variable {OVERRIDES} must be keys and values as JSON")
+    return found
 
 
 def _spec(run: Run) -> dict[str, Any]:

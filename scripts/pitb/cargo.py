@@ -10,6 +10,8 @@ from typing import Any
 
 from pitb.errors import PitbError
 
+PROGRAMS = ("train-step", "optdef", "clip", "moves", "discard")
+"""The burn programs of this project."""
 BUILD = ("cargo", "build", "--release", "--locked", "--workspace")
 """The one build of this project; the probes repeat it, so that nothing is built twice."""
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from pitb.errors import PitbError
-from pitb.watch.workspace import Workspace
+from pitb.watch.workspace import Workspace, libraries_of
 
+STATE = ("E0460", "E0461", "E0462", "E0463", "E0464", "E0514", "E0786")
+"""Errors that stand in our code and are about crates that are damaged or missing on the disk."""
 LONGEST = 200
 """Characters of a compiler's error that are kept."""
 SHOW_EVERY = 20.0
@@ -26,13 +28,11 @@ class Built:
     made: list[str] = field(default_factory=list)
     """Programs."""
     errors: dict[str, str] = field(default_factory=dict)
-    """By target, a program or a library of ours: the first error of the compiler."""
-    failed: str = ""
-    """Why cargo compiled nothing at all."""
+    """By target, a program or a library of ours: the compiler's first error in its code."""
     seconds: float = 0.0
 
     def reason(self, program: str, libraries: Iterable[str]) -> str:
-        """Why there is no such program; empty where there is one.
+        """Why there is no such program; empty where there is one, or where nothing says why.
 
         Args:
             program: Its name.
@@ -40,14 +40,12 @@ class Built:
         """
         if program in self.made:
             return ""
-        if self.failed:
-            return self.failed
         if program in self.errors:
             return self.errors[program]
         for name in libraries:
             if name in self.errors:
                 return f"needs {name}: {self.errors[name]}"
-        return "cargo does not say why; see its log"
+        return ""
 
 
 def build(workspace: Workspace, programs: Sequence[str], jobs: int, log: Path) -> Built:
@@ -63,7 +61,8 @@ def build(workspace: Workspace, programs: Sequence[str], jobs: int, log: Path) -
         log: Where cargo's own words go.
 
     Raises:
-        PitbError: cargo is not there.
+        PitbError: cargo is not there, or did not make a program for another reason than an error
+            in our own code: no network, a full disk, no linker, a compiler that was killed.
     """
     command = ["cargo", "build", "--release", "--workspace", "--keep-going"]
     command += ["--message-format=json", "--manifest-path", str(workspace.folder / "Cargo.toml")]
@@ -82,16 +81,31 @@ def build(workspace: Workspace, programs: Sequence[str], jobs: int, log: Path) -
         assert process.stdout is not None
         try:
             messages = list(_followed(process.stdout, f"burn {workspace.version}", started))
-            code = process.wait()
+            process.wait()
         except BaseException:
             process.terminate()  # what it has made stays, and is not made again
             process.wait()
             raise
     found = read_messages(messages)
     found.seconds = time.monotonic() - started
-    if code != 0 and not found.errors:
-        found.failed = cargo_error(log.read_text(encoding="utf-8"))
+    foreign = (m["message"] for m in messages if _is_error(m) and not _ours(m))
+    said = next(map(compiler_error, foreign), "") or cargo_error(log.read_text(encoding="utf-8"))
+    _check(found, programs, said, log)
     return found
+
+
+def _check(found: Built, programs: Iterable[str], said: str, log: Path) -> None:
+    """See to it that the code is why a program is not there; only this holds the next time, too."""
+    lost = [
+        name
+        for name in programs
+        if name not in found.made and not found.reason(name, libraries_of(name))
+    ]
+    if lost:
+        raise PitbError(
+            f"cargo did not make {lost[0]}{f' and {len(lost) - 1} more' if lost[1:] else ''}, and"
+            f" no error in the project's code is the reason: {said}; see {log}, and watch it again"
+        )
 
 
 def _followed(lines: Iterable[str], what: str, started: float) -> Iterable[dict[str, Any]]:
@@ -120,11 +134,25 @@ def read_messages(messages: Iterable[Mapping[str, Any]]) -> Built:
         name = str(target.get("name", "")).replace("_", "-")
         if message.get("reason") == "compiler-artifact" and "bin" in target.get("kind", ()):
             found.made.append(str(target["name"]))
-        elif message.get("reason") == "compiler-message":
-            said = message["message"]
-            if said.get("level") == "error" and name not in found.errors:
-                found.errors[name] = compiler_error(said)
+        elif name not in found.errors and _ours(message):
+            found.errors[name] = compiler_error(message["message"])
     return found
+
+
+def _is_error(message: Mapping[str, Any]) -> bool:
+    said = message.get("message") or {}
+    return message.get("reason") == "compiler-message" and said.get("level") == "error"
+
+
+def _ours(message: Mapping[str, Any]) -> bool:
+    """Whether a message is an error at a place in our own code; one of the linker has no place."""
+    said = message.get("message") or {}
+    return (
+        _is_error(message)
+        and "path+file:" in message.get("package_id", "path+file:")
+        and (said.get("code") or {}).get("code") not in STATE
+        and any(span.get("is_primary") for span in said.get("spans", ()))
+    )
 
 
 def compiler_error(said: Mapping[str, Any]) -> str:

@@ -1,27 +1,29 @@
 """Watching one version of burn: build it, then compare defaults, equations and figures."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from pitb import batches
+from pitb.cargo import PROGRAMS
 from pitb.errors import PitbError
 from pitb.files import write_json
 from pitb.registry import optimizers
 from pitb.results import evidence_path, trace_path
 from pitb.watch import defaults, equations, figures, folders, workspace
 from pitb.watch.building import Built, build
-from pitb.watch.changes import FAILED, NOT_TRIED, PROGRAM, UNCHANGED, Facts, Item
+from pitb.watch.calls import call
+from pitb.watch.changes import NOT_COMPILED, NOT_RUN, PROGRAM, UNCHANGED, Facts, Item, Why
+from pitb.watch.figures import COMPILED
 from pitb.watch.planning import call_script, check_version, make_plan
 from pitb.watch.setup import Setup, from_plain
 from pitb.watch.training import Trainers
 from pitb.watch.versions import Wanted, say
 from pitb.watch.workspace import DIALECTS, Workspace, config_probes, config_program, train_program
 
-PROGRAMS = ("train-step", "optdef", "clip", "moves", "discard")
-COMPILED = ("noassign", "discard", "must-use")
-"""Evidence that comes from asking the compiler, and needs what ``discard`` needs."""
+LIMIT = 60
+"""Seconds that a program may take to print a configuration."""
 
 
 def watch(setup: Setup, version: Wanted) -> Facts:
@@ -33,13 +35,15 @@ def watch(setup: Setup, version: Wanted) -> Facts:
     folder = setup.folder(version)
     setup.say(f"{version.name}: its workspace is {folder / 'workspace'}")
     made = workspace.make(setup.root, folder / "workspace", version.version)
-    key = folders.digest([], made.fingerprint, _compiler())
+    # What an earlier version of our own code kept had other fields, and other meanings.
+    kept = [field.name for field in fields(Built)]
+    key = folders.digest([], made.fingerprint, _compiler(), *kept)
     programs = _build(setup, version, made, "programs", _first_programs(), key)
     probes = Built()
     if not all(name in programs.made for name in PROGRAMS):
         probes = _build(setup, version, made, "probes", _train_programs(), key)
     printed, unprinted = print_defaults(made, programs)
-    trainers = Trainers(made, programs, probes, printed)
+    trainers = Trainers(made, programs, probes, printed, unprinted)
     write_json(folder / "defaults.json", printed)
 
     def judged() -> list[dict[str, str]]:
@@ -52,7 +56,8 @@ def watch(setup: Setup, version: Wanted) -> Facts:
         found += _figures(setup, version, trainers)
         return [asdict(item) for item in found]
 
-    items = folders.once(folder / "items.json", setup.judged_by(key), judged)
+    outcomes = [json.dumps([it.made, it.errors], sort_keys=True) for it in (programs, probes)]
+    items = folders.once(folder / "items.json", setup.judged_by(key, *outcomes), judged)
     seconds = programs.seconds + probes.seconds
     notes = list(made.lacking)
     if not trainers.has("optdef"):
@@ -110,23 +115,35 @@ def _build(
 def _program(trainers: Trainers, name: str) -> Item:
     if trainers.has(name):
         return Item(PROGRAM, name, UNCHANGED, "compiles", "compiles")
-    return Item(PROGRAM, name, FAILED, "compiles", trainers.reason(name))
+    return Item(PROGRAM, name, NOT_COMPILED, "compiles", trainers.reason(name))
 
 
-def print_defaults(made: Workspace, built: Built) -> tuple[dict[str, Any], dict[str, str]]:
-    """By configuration what its probe prints, or why there is none."""
+def print_defaults(made: Workspace, built: Built) -> tuple[dict[str, Any], dict[str, Why]]:
+    """By configuration what its probe prints, or status and reason where it prints nothing.
+
+    Raises:
+        PitbError: A probe cannot be started, or the machine ended it.
+    """
     found: dict[str, Any] = {}
-    missing: dict[str, str] = {}
+    missing: dict[str, Why] = {}
     for probe in config_probes():
         name = config_program(probe.config)
         if name not in built.made:
-            missing[probe.config] = built.reason(name, ())
+            missing[probe.config] = (NOT_COMPILED, built.reason(name, ()))
             continue
-        code, text = say([str(made.program(name).resolve())])
+        ended = call([made.program(name).resolve()], LIMIT)
         try:
-            found[probe.config] = json.loads(text)
+            value = json.loads(ended.printed)
         except json.JSONDecodeError:
-            missing[probe.config] = f"{name} ended with code {code}: {text.strip()[:200]}"
+            value = None
+        if ended.code == 0 and isinstance(value, dict):
+            found[probe.config] = value
+        else:
+            lines = (ended.complained.strip() or ended.printed.strip() or "it says nothing").split(
+                "\n"
+            )
+            said = f"{name} ended with code {ended.code}: {lines[-1].strip()[:200]}"
+            missing[probe.config] = (NOT_RUN, said)
     return found, missing
 
 
@@ -148,7 +165,7 @@ def _figures(setup: Setup, version: Wanted, trainers: Trainers) -> list[Item]:
     config = setup.config
     results = folders.fresh(setup.folder(version) / "results")
     figures.take_over(setup.base, results, figures.other_side(config, "burn"))
-    missing: dict[str, tuple[str, str]] = {}
+    missing: dict[str, Why] = {}
     for program in config.programs("burn"):
         for batch in batches.burn_batches(config, program).values():
             problems = batch.get("problems", {})
@@ -157,15 +174,15 @@ def _figures(setup: Setup, version: Wanted, trainers: Trainers) -> list[Item]:
                 path = trace_path(run)
                 (results / path).unlink(missing_ok=True)
                 # What a probe does not know, the program that does not compile would have done.
-                missing[path] = why if trainers.has(program) else (FAILED, trainers.reason(program))
+                if not trainers.has(program) and why[0] != NOT_RUN:
+                    why = (NOT_COMPILED, trainers.reason(program))
+                missing[path] = why
     write_json(results / evidence_path("defaults/burn"), trainers.defaults)
     _evidence(setup, trainers, results, missing)
     return figures.compute(setup, version, results, missing)
 
 
-def _evidence(
-    setup: Setup, trainers: Trainers, results: Path, missing: dict[str, tuple[str, str]]
-) -> None:
+def _evidence(setup: Setup, trainers: Trainers, results: Path, missing: dict[str, Why]) -> None:
     """What the pages show that is no trace."""
     scripts, made = setup.root / "scripts", trainers.workspace
     calls = {
@@ -183,7 +200,7 @@ def _evidence(
         for path in paths:
             (results / path).unlink(missing_ok=True)
         if not trainers.has(program):
-            missing |= {path: (FAILED, trainers.reason(program)) for path in paths}
+            missing |= {path: (NOT_COMPILED, trainers.reason(program)) for path in paths}
             continue
         if program == "moves":
             command = [*command, results / paths[0]]
@@ -192,4 +209,4 @@ def _evidence(
                 command = [*command, f"--{name}", results / path]
         said = call_script(command)
         if said:
-            missing |= {path: (NOT_TRIED, said) for path in paths if not (results / path).is_file()}
+            missing |= {path: (NOT_RUN, said) for path in paths if not (results / path).is_file()}

@@ -13,10 +13,18 @@ from pitb.errors import PitbError
 from pitb.files import write_json, write_text
 from pitb.tables import line
 
-UNCHANGED, CHANGED, FAILED, NOT_TRIED = "unchanged", "changed", "failed", "not tried"
-STATUSES = (UNCHANGED, CHANGED, FAILED, NOT_TRIED)
+UNCHANGED, CHANGED, NOT_TRIED = "unchanged", "changed", "not tried"
+NOT_COMPILED, NOT_RUN = "does not compile", "does not run"
+FAILURES = (NOT_COMPILED, NOT_RUN)
+STATUSES = (UNCHANGED, CHANGED, *FAILURES, NOT_TRIED)
+"""What became of an item."""
+FAILED = "failed"
+COUNTED = (UNCHANGED, CHANGED, FAILED, NOT_TRIED)
+"""The same as the totals count it."""
 PROGRAM, DEFAULT, EQUATION, FIGURE = "program", "default", "equation", "figure"
 KINDS = (PROGRAM, DEFAULT, EQUATION, FIGURE)
+Why = tuple[str, str]
+"""Status and reason of what there is not."""
 SHOWN = 4
 """Items of one reason that a row names; of the rest it says how many they are."""
 SUFFIXES = (".md", ".zh.md", ".csv", ".json")
@@ -77,11 +85,9 @@ class Row:
     """The items that it stands for."""
 
 
-def outcome(status: str, library: str) -> str:
-    """What happened, in the words of the table."""
-    if status == FAILED:
-        return "does not compile" if library == "burn" else "does not run"
-    return status
+def counted(status: str) -> str:
+    """What the totals count an item's status as."""
+    return FAILED if status in FAILURES else status
 
 
 def write_facts(found: Facts, path: Path) -> None:
@@ -106,11 +112,11 @@ def read_facts(path: Path) -> Facts:
 
 
 def totals(found: Facts) -> dict[str, dict[str, int]]:
-    """By kind and status the number of items, and their sum; checked to add up."""
-    counts = Counter((item.kind, item.status) for item in found.items)
+    """By kind and `counted` status the number of items, and their sum; checked to add up."""
+    counts = Counter((item.kind, counted(item.status)) for item in found.items)
     result: dict[str, dict[str, int]] = {}
     for kind in KINDS:
-        of_kind = {status: counts[kind, status] for status in STATUSES}
+        of_kind = {status: counts[kind, status] for status in COUNTED}
         total = sum(item.kind == kind for item in found.items)
         if sum(of_kind.values()) != total:
             raise AssertionError(f"{of_kind} do not add up to {total}")
@@ -129,7 +135,7 @@ def rows(found: Facts) -> list[Row]:
             made.append(_row(found, [item], item.item))
     grouped: dict[tuple[str, ...], list[Item]] = {}
     for item in found.items:
-        if item.status in (FAILED, NOT_TRIED) or (item.status == CHANGED and item.cause):
+        if item.status in (*FAILURES, NOT_TRIED) or (item.status == CHANGED and item.cause):
             key = (item.kind, item.status, item.cause or item.then)
             grouped.setdefault(key, []).append(item)
     for items in grouped.values():
@@ -149,8 +155,7 @@ def _row(found: Facts, items: Sequence[Item], name: str) -> Row:
     alone = first.status == CHANGED
     then = f"{first.then} ({first.note})" if alone and first.note else first.then
     before = first.before if len(items) == 1 else ""
-    happened = outcome(first.status, found.library)
-    return Row(found.name, first.kind, name, happened, before, then, first.evidence, len(items))
+    return Row(found.name, first.kind, name, first.status, before, then, first.evidence, len(items))
 
 
 ZH: Mapping[str, str] = {
@@ -197,7 +202,7 @@ def markdown(found: Sequence[Facts], language: str) -> str:
         return said(text, language)
 
     lines = [f"# {of('What other versions change')}", "", f"## {of('Totals')}", ""]
-    head = ["version", "compared with", "kind", "total", *STATUSES, "of which within rounding"]
+    head = ["version", "compared with", "kind", "total", *COUNTED, "of which within rounding"]
     lines += [line(map(of, head)), line(["---"] * len(head))]
     for facts in found:
         for kind, counts in totals(facts).items():
@@ -206,7 +211,7 @@ def markdown(found: Sequence[Facts], language: str) -> str:
                     item.kind == kind and item.status == UNCHANGED and item.then != item.before
                     for item in facts.items
                 )
-                numbers = [str(counts[name]) for name in ("total", *STATUSES)]
+                numbers = [str(counts[name]) for name in ("total", *COUNTED)]
                 lines.append(line([facts.name, facts.before, of(kind), *numbers, str(within)]))
     lines += ["", f"## {of('Changes')}", ""]
     listed = [row for facts in found for row in rows(facts)]

@@ -5,17 +5,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pitb import libraries
-from pitb.watch.changes import CHANGED, DEFAULT, FAILED, UNCHANGED, Item
+from pitb.watch.changes import CHANGED, DEFAULT, UNCHANGED, Item, Why
 
 ABSENT = "not there"
 
 
-def burn_items(found: Mapping[str, Any], missing: Mapping[str, str], evidence: str) -> list[Item]:
+def burn_items(found: Mapping[str, Any], missing: Mapping[str, Why], evidence: str) -> list[Item]:
     """Every field of every configuration of burn.
 
     Args:
         found: By configuration ``fields``, as the version prints them.
-        missing: By configuration why it does not print it.
+        missing: By configuration status and reason of those that it does not print.
         evidence: Where ``found`` stands.
     """
     items: list[Item] = []
@@ -23,8 +23,9 @@ def burn_items(found: Mapping[str, Any], missing: Mapping[str, str], evidence: s
     for config, entry in recorded.items():
         before = flat(config, entry["fields"])
         if config in missing:
+            status, reason = missing[config]
             items += [
-                Item(DEFAULT, name, FAILED, value, missing[config], evidence)
+                Item(DEFAULT, name, status, value, reason, evidence)
                 for name, value in before.items()
             ]
         else:

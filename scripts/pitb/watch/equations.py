@@ -21,7 +21,7 @@ from pitb.reference.training import train
 from pitb.registry import by_pytorch_name
 from pitb.trace import Trace
 from pitb.watch.cases import choice_of, recorded, value_of
-from pitb.watch.changes import CHANGED, EQUATION, FAILED, NOT_TRIED, UNCHANGED, Item
+from pitb.watch.changes import CHANGED, EQUATION, FAILURES, NOT_TRIED, UNCHANGED, Item, Why
 
 MOST = 3
 """Choices that are changed at once before an optimizer counts as not explained."""
@@ -45,7 +45,7 @@ def items(
     side: str,
     plan: Mapping[str, Any],
     traces: Path,
-    missing: Mapping[str, tuple[str, str]],
+    missing: Mapping[str, Why],
     evidence: str,
 ) -> list[Item]:
     """Every choice of equation of every optimizer, and what became of it.
@@ -83,15 +83,17 @@ def _item(
     cases: list[str],
     tried: Mapping[str, _Tried],
     changes: Iterable[Mutant],
-    reasons: Mapping[str, tuple[str, str]],
+    reasons: Mapping[str, Why],
     evidence: str,
 ) -> Item:
     name, before = f"{optimizer} {choice}", value_of(side, optimizer, choice)
     ran = [tried[case] for case in cases if case in tried]
     if not ran:
         why = [reasons[case] for case in cases]
-        status = FAILED if all(kind == FAILED for kind, _ in why) else NOT_TRIED
-        return Item(EQUATION, name, status, before, why[0][1])
+        # What was tried and failed says more than what nobody tried.
+        failed = [(status, reason) for status, reason in why if status in FAILURES]
+        status, reason = (failed or why)[0]
+        return Item(EQUATION, name, status, before, reason)
 
     def where(it: _Tried) -> str:
         return f"{evidence}/{side}/{it.case.name}.parquet"

@@ -15,11 +15,13 @@ from pitb.pages.sources import Sources, forget
 from pitb.pairs import compare_pair
 from pitb.results import comparison_path, evidence_path, trace_path
 from pitb.tables import Figure, Table
-from pitb.watch.changes import CHANGED, FAILED, FIGURE, NOT_TRIED, UNCHANGED, Item
+from pitb.watch.changes import CHANGED, FAILURES, FIGURE, NOT_RUN, NOT_TRIED, UNCHANGED, Item, Why
 from pitb.watch.setup import Setup
 from pitb.watch.versions import Wanted
 
-Missing = Mapping[str, tuple[str, str]]
+COMPILED = ("noassign", "discard", "must-use")
+"""Evidence that comes from asking the compiler, and needs what ``discard`` needs."""
+Missing = Mapping[str, Why]
 """By a path below the results: status and reason of what that version has not made."""
 
 
@@ -74,7 +76,7 @@ def other_side(config: Config, side: str) -> list[str]:
 
 def burn_evidence() -> list[str]:
     """Evidence that programs of burn's side make."""
-    names = ("defaults/burn", "moves/burn", "noassign", "discard", "must-use")
+    names = ("defaults/burn", "moves/burn", *COMPILED)
     return [evidence_path(name) for name in names]
 
 
@@ -100,7 +102,7 @@ def compute(setup: Setup, version: Wanted, results: Path, missing: Missing) -> l
     return items(published(setup.root, pages), base, then, failed, missing, place)
 
 
-def compare_pairs(config: Config, results: Path, missing: Missing) -> dict[str, tuple[str, str]]:
+def compare_pairs(config: Config, results: Path, missing: Missing) -> dict[str, Why]:
     """Compare every pair both of whose traces are there; of the others why they are not."""
     lost = {}
     for pair in config.pairs:
@@ -188,7 +190,7 @@ def same(item: Published, before: str, then: str) -> bool:
     return agreed and agrees
 
 
-def _why(item: Published, failed: Mapping[str, str], missing: Missing) -> tuple[str, str]:
+def _why(item: Published, failed: Mapping[str, str], missing: Missing) -> Why:
     """Status and reason of a figure that the version's tables do not hold."""
     for page in PAGES.values():
         if item.table not in page.tables:
@@ -197,9 +199,9 @@ def _why(item: Published, failed: Mapping[str, str], missing: Missing) -> tuple[
             return CHANGED, "not in the table any more"
         reasons = [reason for path, reason in missing.items() if path in failed[item.table]]
         # What does not compile says more than what nobody tried.
-        for status in (FAILED, NOT_TRIED):
+        for status in (*FAILURES, NOT_TRIED):
             for kind, reason in reasons:
                 if kind == status:
                     return status, reason
-        return FAILED, failed[item.table]
+        return NOT_RUN, failed[item.table]
     return NOT_TRIED, f"no page has a table {item.table}"

@@ -17,6 +17,8 @@ KEEP_GB = 5.0
 """Of disk, that is left free."""
 HEAVY = {"burn": ("workspace", "target"), "torch": ("environment",)}
 """Folders of a version that are made again where they are missing, and that are large."""
+KEPT = ("built-*.json", "installed.json", "items.json")
+"""What says that those folders, and what was computed with them, need not be made again."""
 
 
 def of(out: Path, version: Wanted) -> Path:
@@ -55,7 +57,10 @@ def check_room(folder: Path, version: Wanted, keep: float) -> None:
 
 
 def clean(out: Path, versions: Iterable[Wanted]) -> int:
-    """Delete what is large of versions; what was found of them stays. Gives the bytes freed."""
+    """Delete what is large of versions, and what says that it need not be made again.
+
+    What was found of them stays in their tables. Gives the bytes freed.
+    """
     freed = 0
     for version in versions:
         for name in HEAVY[version.library]:
@@ -63,6 +68,9 @@ def clean(out: Path, versions: Iterable[Wanted]) -> int:
             if folder.is_dir():
                 freed += size(folder)
                 shutil.rmtree(folder)
+        for pattern in KEPT:
+            for path in of(out, version).glob(pattern):
+                path.unlink()
     return freed
 
 

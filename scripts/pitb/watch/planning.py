@@ -1,6 +1,5 @@
 """What is planned and called alike for every version of both libraries."""
 
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from pitb import libraries, trace
 from pitb.errors import PitbError
-from pitb.watch import cases
+from pitb.watch import calls, cases
 from pitb.watch.versions import Wanted
 
 
@@ -48,14 +47,15 @@ def call_script(command: Sequence[Any], python: Path | None = None) -> str:
     Args:
         command: The script and its arguments.
         python: The interpreter, by default this one.
+
+    Raises:
+        PitbError: It cannot be started, or the machine ended it.
     """
-    words = [str(python or sys.executable), *map(str, command)]
-    ended = subprocess.run(
-        words, capture_output=True, encoding="utf-8", errors="replace", check=False
-    )
-    if ended.returncode == 0:
+    name = Path(command[0]).name
+    ended = calls.call([python or sys.executable, *command], name=name)
+    if ended.code == 0:
         return ""
-    lines = [line for line in ended.stderr.splitlines() if line.strip()]
+    lines = [line for line in ended.complained.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("error:")]
-    said = (errors or lines or [f"it ended with code {ended.returncode}"])[-1]
-    return f"{Path(command[0]).name}: {said.removeprefix('error: ').strip()}"
+    said = (errors or lines or [f"it ended with code {ended.code}"])[-1]
+    return f"{name}: {said.removeprefix('error: ').strip()}"

@@ -5,7 +5,6 @@ of two layers; what a run asks for beyond that is refused, in words. It records 
 """
 
 import math
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from pitb.defaults import as_f32
 from pitb.errors import PitbError
 from pitb.files import read_json, write_json
 from pitb.problems import Problem, is_linear, problem
+from pitb.watch.calls import call
 
 Spec = dict[str, Any]
 Array = NDArray[Any]
@@ -36,6 +36,10 @@ LIMIT = 300
 """Seconds that a probe may take for all runs of an optimizer."""
 
 
+class Refused(PitbError):
+    """A version does not do a run: it lacks what the run asks for, or a probe fails at it."""
+
+
 def options(defaults: Mapping[str, Any], spec: Spec, config: str) -> dict[str, Any]:
     """Every field of burn's configuration, those of the run merged into the version's defaults.
 
@@ -45,7 +49,7 @@ def options(defaults: Mapping[str, Any], spec: Spec, config: str) -> dict[str, A
         config: Name of the configuration.
 
     Raises:
-        PitbError: The version has no such field.
+        Refused: The version has no such field.
     """
     return _merged(defaults, defaults[config]["fields"], spec["options"], config)
 
@@ -56,9 +60,11 @@ def _merged(
     found = dict(into)
     for name, value in given.items():
         if name not in found:
-            raise PitbError(f"this version's {where} has no field {name}")
+            raise Refused(f"this version's {where} has no field {name}")
         own = found[name]
         if own is None and name == "momentum" and isinstance(value, Mapping):
+            if "MomentumConfig" not in defaults:
+                raise Refused(f"nothing prints this version's fields of {where}.{name}")
             own = defaults["MomentumConfig"]["fields"]  # which null hides
         if isinstance(own, Mapping) and isinstance(value, Mapping):
             value = _merged(defaults, own, value, f"{where}.{name}")
@@ -196,23 +202,16 @@ def run(program: Path, requests: Iterable[Mapping[str, Any]]) -> dict[str, dict[
     """What a probe makes of runs, by their ids.
 
     Raises:
-        PitbError: It does not run or leaves nothing.
+        Refused: It complains or leaves nothing.
+        PitbError: It cannot be started, or the machine ended it.
     """
     with tempfile.TemporaryDirectory() as folder:
         asked, answered = Path(folder) / "runs.json", Path(folder) / "outcome.json"
         write_json(asked, {"runs": list(requests)}, indent=None)
-        command = [str(program.resolve()), str(asked), str(answered)]
-        try:
-            ended = subprocess.run(
-                command, capture_output=True, encoding="utf-8", timeout=LIMIT, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise PitbError(f"{program.name} takes longer than {LIMIT} s") from None
-        except OSError as error:
-            raise PitbError(f"{program} does not run: {error.strerror}") from None
-        if ended.returncode != 0 or not answered.is_file():
-            said = (ended.stderr.strip().splitlines() or ["it says nothing"])[-1]
-            raise PitbError(f"{program.name} ended with code {ended.returncode}: {said}")
+        ended = call([program.resolve(), asked, answered], LIMIT)
+        if ended.code != 0 or not answered.is_file():
+            said = (ended.complained.strip().splitlines() or ["it says nothing"])[-1]
+            raise Refused(f"{program.name} ended with code {ended.code}: {said}")
         return {item["id"]: item for item in read_json(answered)["runs"]}
 
 
@@ -222,13 +221,13 @@ def as_trace(
     """The trace of a run, as the project's programs would have written it, without states.
 
     Raises:
-        PitbError: The version read other options than it was asked for.
+        Refused: The version read other options than it was asked for.
     """
     found = of(spec)
     dtype = spec.get("dtype", "float32")
     steps = list(answer["steps"])
     if steps and not kept(asked, steps[0]):
-        raise PitbError(f"burn {version} reads {steps[0]} where it was asked for {dict(asked)}")
+        raise Refused(f"burn {version} reads {steps[0]} where it was asked for {dict(asked)}")
     recorder = trace.Recorder()
     for name, value in found.inputs.items():
         kind = "int64" if value.dtype == np.int64 else dtype

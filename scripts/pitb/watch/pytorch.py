@@ -14,7 +14,7 @@ from pitb.errors import PitbError
 from pitb.files import read_json, write_json
 from pitb.results import evidence_path, trace_path
 from pitb.watch import defaults, equations, figures, folders
-from pitb.watch.changes import FAILED, NOT_TRIED, PROGRAM, UNCHANGED, Facts, Item
+from pitb.watch.changes import NOT_RUN, PROGRAM, UNCHANGED, Facts, Item, Why
 from pitb.watch.planning import call_script, check_version, make_plan
 from pitb.watch.setup import Setup, from_plain
 from pitb.watch.versions import Wanted
@@ -131,18 +131,18 @@ def _items(setup: Setup, version: Wanted) -> list[Item]:
     items = [_program(script, said[script]) for script in SCRIPTS]
     items += _defaults(version, recorded, said["record_libraries.py"])
     items += _equations(version, folder, said["train_watch_pytorch.py"])
-    missing: dict[str, tuple[str, str]] = {}
+    missing: dict[str, Why] = {}
     runs = [trace_path(run.id) for run in setup.config.runs if run.side == "pytorch"]
     for path in (*runs, *figures.pytorch_evidence()):
         if not (results / path).is_file():
-            missing[path] = (FAILED, said["train_pytorch.py"] or f"{path} was not written")
+            missing[path] = (NOT_RUN, said["train_pytorch.py"] or f"{path} was not written")
     setup.say(f"{version.name}: computing the published figures")
     return [*items, *figures.compute(setup, version, results, missing)]
 
 
 def _program(script: str, said: str) -> Item:
     if said:
-        return Item(PROGRAM, script, FAILED, "runs", said)
+        return Item(PROGRAM, script, NOT_RUN, "runs", said)
     return Item(PROGRAM, script, UNCHANGED, "runs", "runs")
 
 
@@ -150,7 +150,7 @@ def _defaults(version: Wanted, recorded: Path, said: str) -> list[Item]:
     evidence = f"{version.folder}/{recorded.name}"
     if said:
         return [
-            Item(item.kind, item.item, FAILED, item.before, said)
+            Item(item.kind, item.item, NOT_RUN, item.before, said)
             for item in defaults.torch_items(libraries.recorded(), evidence)
         ]
     return defaults.torch_items(read_json(recorded), evidence)
@@ -162,7 +162,7 @@ def _equations(version: Wanted, folder: Path, said: str) -> list[Item]:
     refused: dict[str, str] = {}
     if (folder / "refused.json").is_file() and not said:
         refused = read_json(folder / "refused.json")
-    missing = {name: (NOT_TRIED, why) for name, why in refused.items()}
+    missing = {name: (NOT_RUN, why) for name, why in refused.items()}
     if said:
-        missing = dict.fromkeys(plan["cases"], (FAILED, said))
+        missing = dict.fromkeys(plan["cases"], (NOT_RUN, said))
     return equations.items("pytorch", plan, folder / "equations", missing, evidence)

@@ -1,8 +1,10 @@
 """What all versions are watched with."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pitb.config import Config
 from pitb.watch import folders
@@ -28,6 +30,8 @@ class Setup:
     """Processes of a build; 0 for as many as there are processors."""
     keep_free: float = folders.KEEP_GB
     """Gigabytes of disk that stay free."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """What Snakemake's --config sets of the configuration."""
 
     def folder(self, version: Wanted) -> Path:
         """That of a version."""
@@ -41,7 +45,9 @@ class Setup:
             paths += [self.base / "tables" / page / "figures.csv"]
             paths += [self.root / "config" / "published" / f"{page}.csv"]
         paths += self.config_files
-        return folders.digest(paths, *texts)
+        # Which versions are watched makes no difference to what is found of one.
+        overrides = {key: value for key, value in self.overrides.items() if key != "watch"}
+        return folders.digest(paths, json.dumps(overrides, sort_keys=True), *texts)
 
 
 def from_plain(found: list[dict[str, str]]) -> list[Item]:

@@ -1,9 +1,8 @@
 """Training burn's side with another version: by the project's programs, or by the probes."""
 
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,14 @@ from pitb.files import write_json
 from pitb.registry import by_burn_name
 from pitb.watch import probe_runs
 from pitb.watch.building import Built
-from pitb.watch.changes import FAILED, NOT_TRIED
-from pitb.watch.workspace import DIALECTS, Workspace, config_program, train_program
+from pitb.watch.calls import call
+from pitb.watch.changes import NOT_COMPILED, NOT_RUN, NOT_TRIED, Why
+from pitb.watch.probe_runs import Refused
+from pitb.watch.workspace import DIALECTS, Workspace, config_program, libraries_of, train_program
 
 Spec = dict[str, Any]
-Missing = dict[str, tuple[str, str]]
-"""By the id of a run, status and reason of what was not trained."""
-LIBRARIES = ("pitb-record", "pitb-core", "train-one")
-"""What the programs are built from, in this order."""
+Missing = dict[str, Why]
+"""By the id of a run, why it was not trained."""
 LIMIT = 600
 """Seconds that a program may take for a batch."""
 
@@ -38,6 +37,8 @@ class Trainers:
     """The probes that train; built only where a program is missing."""
     defaults: Mapping[str, Any]
     """By configuration ``debug`` and ``fields``."""
+    unprinted: Mapping[str, Why] = field(default_factory=dict)
+    """By configuration why there are none, of those that no probe prints."""
 
     def has(self, program: str) -> bool:
         """Whether one of the project's programs was made."""
@@ -45,7 +46,7 @@ class Trainers:
 
     def reason(self, program: str) -> str:
         """Why it was not."""
-        return self.programs.reason(program, LIBRARIES)
+        return self.programs.reason(program, libraries_of(program))
 
     def probe(self, optimizer: str) -> Path:
         """The probe that trains with an optimizer, by burn's name.
@@ -54,6 +55,8 @@ class Trainers:
             PitbError: None was made; says what the compiler said.
         """
         entry = by_burn_name(optimizer)
+        if entry.burn_config in self.unprinted:
+            raise PitbError(self.unprinted[entry.burn_config][1])
         if entry.burn_config not in self.defaults:
             raise PitbError(self.programs.reason(config_program(entry.burn_config), ()))
         names = [train_program(entry, dialect) for dialect in DIALECTS]
@@ -76,23 +79,24 @@ class Trainers:
         return missing
 
     def _by_probe(self, optimizer: str, specs: Sequence[Spec], traces: Path) -> Missing:
+        config = by_burn_name(optimizer).burn_config
         try:
             program = self.probe(optimizer)
         except PitbError as error:
-            return {spec["id"]: (FAILED, str(error)) for spec in specs}
-        config = by_burn_name(optimizer).burn_config
+            status, _ = self.unprinted.get(config, (NOT_COMPILED, ""))
+            return {spec["id"]: (status, str(error)) for spec in specs}
         missing: Missing = {}
         asked, requests = {}, []
         for spec in specs:
             try:
                 asked[spec["id"]] = probe_runs.options(self.defaults, spec, config)
                 requests.append(probe_runs.request(spec, asked[spec["id"]]))
+            except Refused as error:
+                missing[spec["id"]] = (NOT_RUN, str(error))
             except PitbError as error:
                 missing[spec["id"]] = (NOT_TRIED, str(error))
-        try:
-            answers = probe_runs.run(program, requests) if requests else {}
-        except PitbError as error:
-            return missing | {item["id"]: (FAILED, str(error)) for item in requests}
+        answers, failed = _answers(program, requests)
+        missing |= failed
         for spec in specs:
             name = spec["id"]
             if name in missing:
@@ -100,9 +104,10 @@ class Trainers:
             try:
                 version = self.workspace.version
                 found = probe_runs.as_trace(spec, asked[name], answers[name], version)
+            except Refused as error:
+                missing[name] = (NOT_RUN, str(error))
+            else:
                 trace.write(found, traces / f"{name}.parquet")
-            except PitbError as error:
-                missing[name] = (NOT_TRIED, str(error))
         return missing
 
     def train_plan(self, plan: Mapping[str, Any], traces: Path) -> Missing:
@@ -117,6 +122,24 @@ class Trainers:
         for name, why in missing.items():
             found[name.partition("/")[2].removesuffix("_first")] = why
         return found
+
+
+def _answers(program: Path, requests: Sequence[Spec]) -> tuple[dict[str, Spec], Missing]:
+    """What a probe answers to runs, one by one where it fails at them together; and what not."""
+    if not requests:
+        return {}, {}
+    try:
+        return probe_runs.run(program, requests), {}
+    except Refused as error:
+        if len(requests) == 1:
+            return {}, {requests[0]["id"]: (NOT_RUN, str(error))}
+    answers: dict[str, Spec] = {}
+    missing: Missing = {}
+    for item in requests:
+        answer, failed = _answers(program, [item])
+        answers |= answer
+        missing |= failed
+    return answers, missing
 
 
 def _parts(plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -149,7 +172,7 @@ def by_program(
     for spec in specs:
         said = _call(program, [spec], problems, traces)
         if said:
-            missing[spec["id"]] = (NOT_TRIED, said)
+            missing[spec["id"]] = (NOT_RUN, said)
     return missing
 
 
@@ -160,16 +183,12 @@ def _call(program: Path, specs: Sequence[Spec], problems: Mapping[str, Any], tra
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder) / "runs.json"
         write_json(runs, {"problems": problems, "runs": list(specs)}, indent=None)
-        command: list[Path | str] = [program.resolve(), "--runs", runs, "--traces", traces]
-        try:
-            ended = subprocess.run(
-                command, capture_output=True, encoding="utf-8", timeout=LIMIT, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return f"{program.name} takes longer than {LIMIT} s"
-        except OSError as error:
-            raise PitbError(f"{program} does not run: {error.strerror}") from None
-    if ended.returncode == 0:
+        ended = call([program.resolve(), "--runs", runs, "--traces", traces], LIMIT)
+    if ended.code == 0:
         return ""
-    lines = ended.stderr.strip().splitlines()
-    return lines[-1] if lines else f"{program.name} ended with code {ended.returncode}"
+    lines = ended.complained.strip().splitlines()
+    return (
+        lines[-1].removeprefix("error: ")
+        if lines
+        else f"{program.name} ended with code {ended.code}"
+    )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pitb import libraries
+from pitb import batches, libraries
 from pitb.config import load
 from pitb.errors import PitbError
 from pitb.watch import changes, folders, versions
@@ -24,7 +24,7 @@ def progress(text: str) -> None:
 def prepare(
     root: Path, base: Path, out: Path, config_files: Sequence[Path], jobs: int, keep_free: float
 ) -> Setup:
-    """What versions are watched with.
+    """What versions are watched with; Snakemake's --config holds, as in the scripts that train.
 
     Raises:
         PitbError: The project is not here, its configuration is wrong, or it has made nothing yet.
@@ -32,14 +32,15 @@ def prepare(
     if not (root / "Cargo.toml").is_file():
         raise PitbError("pitb watch needs the project's workspace, which is not here")
     files = tuple(config_files) or (root / "config" / "config.yaml",)
-    config = load(files, root / "config" / "schema.json")
+    overrides = batches.overrides()
+    config = load(files, root / "config" / "schema.json", overrides)
     if not config.pages:
         raise PitbError(f"{files[-1]} lists no pages, so that there are no figures to compare")
     from pitb.watch import figures
 
     figures.base_figures(base, config.pages)
     files = tuple(path.absolute() for path in files)
-    return Setup(root, base, out, config, files, progress, jobs, keep_free)
+    return Setup(root, base, out, config, files, progress, jobs, keep_free, overrides)
 
 
 def watch_all(setup: Setup, wanted: Iterable[Wanted]) -> list[str]:
@@ -61,9 +62,9 @@ def watch_all(setup: Setup, wanted: Iterable[Wanted]) -> list[str]:
 
 def summary(found: Facts) -> str:
     """In a line what became of a version's items, and what it takes on the disk."""
-    counts = dict.fromkeys(changes.STATUSES, 0)
+    counts = dict.fromkeys(changes.COUNTED, 0)
     for item in found.items:
-        counts[item.status] += 1
+        counts[changes.counted(item.status)] += 1
     words = ", ".join(f"{count} {status}" for status, count in counts.items())
     return f"{len(found.items)} compared: {words}; {found.megabytes:.0f} MB of disk"
 

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from pitb import libraries
+from pitb.cargo import PROGRAMS
 from pitb.errors import PitbError
 from pitb.files import read_text, write_text
 from pitb.registry import Optimizer, optimizers
@@ -21,6 +22,9 @@ PROBES = "probes"
 """The package of the probes."""
 BACKENDS = {"flex": "Flex", "ndarray": "NdArray"}
 """Features with a processor's backend, the first that a version has counts, and its type."""
+LIBRARIES = ("pitb-record", "pitb-core")
+"""What the project's programs are built from, in this order; some need more."""
+MORE_LIBRARIES = {"moves": ("train-one",), "discard": ("train-one",)}
 DIALECTS = ("device", "backend")
 """How burn is written: its types know their device, or name a backend, as up to 0.21."""
 _BURN = re.compile(r'^(burn[\w-]*) = \{ version = "=([^"]+)"(.*)\}$', re.MULTILINE)
@@ -155,6 +159,13 @@ class Probe:
     config: str
     path: str
     """Below ``burn::optim``."""
+
+
+def libraries_of(program: str) -> tuple[str, ...]:
+    """The libraries of ours that a program needs, in the order in which they are built."""
+    if program not in PROGRAMS:
+        return ()  # a probe
+    return (*LIBRARIES, *MORE_LIBRARIES.get(program, ()))
 
 
 @cache
