@@ -47,7 +47,7 @@ def check(
         report.fault(f"{RESULTS}/{name}", "it is missing: the configuration asks for it")
     traces = recompute.read_traces(folder, config, report)
     configured.check(folder, config, told["versions"], traces, report)
-    retrained.check(config, traces, report)
+    retrained.check(config, told["versions"], traces, report)
     _check_other_traces(folder, names, config, report)
     if missing:
         report.taken("comparisons, tables and ledger", f"{RESULTS}/{missing[0]} is missing")
