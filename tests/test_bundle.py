@@ -5,7 +5,7 @@ import csv
 import io
 import json
 import zipfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pyarrow as pa
@@ -88,12 +88,7 @@ def test_what_nothing_checks_is_said_to_be_so(good, tmp_path):
 
 def rewritten(content, change, metadata=None):
     """A Parquet trace with another value or metadata, written as the project does."""
-    buffer = pa.BufferReader(content)
-    with pq.ParquetFile(buffer) as file:
-        told = json.loads(file.metadata.metadata[trace.METADATA_KEY])
-        values = file.read()["value"].to_numpy().copy()
-    entries = [trace.Entry(**{**item, "shape": tuple(item["shape"])}) for item in told["contents"]]
-    found = trace.Trace(entries, values, {k: v for k, v in told.items() if k != "contents"})
+    found = read(content)
     if change is not None:
         change(found)
     for path, value in (metadata or {}).items():
@@ -102,12 +97,55 @@ def rewritten(content, change, metadata=None):
         for key in outer:
             into = into[key]
         into[last] = value
+    return written(found)
+
+
+def written(found):
+    """A trace as the project writes it, with its contents listed anew."""
     sink = io.BytesIO()
+    listed = {**found.metadata, "contents": [asdict(entry) for entry in found.entries]}
     with trace.parquet_writer(sink) as writer:
-        text = {**found.metadata, "contents": told["contents"]}
         writer.write_table(trace.encode_columns(found))
-        writer.add_key_value_metadata({trace.METADATA_KEY: json.dumps(text).encode()})
+        writer.add_key_value_metadata({trace.METADATA_KEY: json.dumps(listed).encode()})
     return sink.getvalue()
+
+
+def entries(run, change):
+    """Entries of a trace left out, repeated or of another size: what ``change`` gives for each.
+
+    It takes an entry and its values, and gives pairs of step and values, none to leave it out.
+    """
+    name = trace_of(run)
+
+    def edit(files):
+        found = read(files[name])
+        recorder = trace.Recorder()
+        for entry in found.entries:
+            for step, values in change(entry, found.of(entry)):
+                shape = entry.shape if len(values) == entry.count else (len(values),)
+                recorder.add(step, entry.quantity, values.reshape(shape), entry.dtype, entry.tensor)
+        files[name] = written(recorder.trace(found.metadata))
+
+    return edit
+
+
+def read(content):
+    with pq.ParquetFile(pa.BufferReader(content)) as file:
+        told = json.loads(file.metadata.metadata[trace.METADATA_KEY])
+        values = file.read()["value"].to_numpy().copy()
+    listed = [trace.Entry(**{**item, "shape": tuple(item["shape"])}) for item in told["contents"]]
+    return trace.Trace(listed, values, {k: v for k, v in told.items() if k != "contents"})
+
+
+def lacking(run, quantity, step=None):
+    """A trace without a quantity, at one step or at all."""
+    return entries(
+        run,
+        lambda entry, values: (
+            [] if entry.quantity == quantity and step in (None, entry.step)
+            else [(entry.step, values)]
+        ),
+    )  # fmt: skip
 
 
 def trace_of(run):
@@ -148,6 +186,28 @@ def text(name, old, new, count=1):
         files[name] = before.replace(old, new, count).encode()
 
     return change
+
+
+def key_removed(name, *keys):
+    """A JSON file without some of its keys."""
+
+    def change(files):
+        found = json.loads(files[name])
+        for key in keys:
+            del found[key]
+        files[name] = json.dumps(found).encode()
+
+    return change
+
+
+def all_rates(run, lr):
+    """Another rate in every row, as if the run had been given it."""
+    return entries(
+        run,
+        lambda entry, values: [
+            (entry.step, np.full_like(values, lr) if entry.quantity == "lr" else values)
+        ],
+    )
 
 
 def removed(name):
@@ -290,6 +350,101 @@ ALTERATIONS = {
         "two traces": (
             swapped_and_renamed,
             [(TRACE, "its metadata says momentum 0.0"), (OTHER, "its metadata says momentum 0.9")],
+        ),
+    },
+    "what a trace says of itself": {
+        "an unknown option": (
+            told("burn/adagrad", configuration__options__magic=1),
+            [(ADAGRAD, "has the option 'magic', which AdaGrad has not")],
+        ),
+        "an unknown key": (
+            told("burn/adamw", configuration__magic=1),
+            [(ADAMW, "its configuration has the key 'magic'")],
+        ),
+        "frozen": (
+            told("burn/sgdm", configuration__frozen=["fc1.bias"]),
+            [(SGDM, "says frozen ['fc1.bias'], but the configuration []")],
+        ),
+        "accumulated": (
+            told("burn/sgdm-aligned", configuration__accumulate=4),
+            [(trace_of("burn/sgdm-aligned"), "says accumulate 4, but the configuration 1")],
+        ),
+        "taken up again": (
+            told("burn/adamw-aligned", configuration__resume_step=4),
+            [(trace_of("burn/adamw-aligned"), "says resume_step 4, but the configuration 0")],
+        ),
+        "clipping": (
+            told("burn/adagrad-aligned", configuration__clipping_by="late",
+                 configuration__rates=[0.1] * 10, configuration__groups=[{"lr": 1}]),
+            [(trace_of("burn/adagrad-aligned"), f"says {key} ")
+             for key in ("clipping_by", "rates", "groups")],
+        ),
+        "rates": (
+            all_rates("burn/rmsprop", 0.02),
+            [(TRACE, "lr at step 1 is 0.02, but the configuration gives 0.01")],
+        ),
+        "versions": (
+            told("pytorch/rmsprop", versions__torch="2.99.0"),
+            [(PYTORCH, "says torch '2.99.0', but bundle.json '2.15.0'")],
+        ),
+        "no version": (
+            told("pytorch/adamw", versions={"pitb": "0.1.0"}),
+            [(trace_of("pytorch/adamw"), "does not say the version of torch")],
+        ),
+        "defaults that are left out": (
+            key_removed("results/evidence/defaults/pytorch.json", "Adam"),
+            [("results/evidence/defaults/pytorch.json", "it lacks the defaults of Adam")],
+        ),
+        "burn's defaults that are left out": (
+            key_removed(DEFAULTS, "LionConfig"), [(DEFAULTS, "it lacks the defaults of LionConfig")]
+        ),
+    },
+    "what a trace lacks": {
+        "its start": (
+            lacking("burn/rmsprop", "param", step=0),
+            [(TRACE, "it lacks the param fc1.weight of step 0"),
+             (TRACE, "the reference trains its configuration, but not it")],
+        ),
+        "its inputs": (
+            lacking("burn/rmsprop-aligned", "input"), [(OTHER, "it lacks the input x of step 0")]
+        ),
+        "gradients": (
+            lacking("burn/adamw", "grad"),
+            [(f"{ADAMW}, its contents", "it lacks grad of fc1.weight at step 1 (40 of its grad")],
+        ),
+        "gradients of a step": (
+            lacking("burn/adagrad", "grad", step=7),
+            [(f"{ADAGRAD}, its contents", "at step 7 (4 of its grad in all)")],
+        ),
+        "a state": (
+            lacking("burn/sgdm", "state.momentum_buffer", step=3),
+            [(f"{SGDM}, its contents", "state.momentum_buffer")],
+        ),
+        "logits": (
+            lacking("burn/sgdm-aligned", "logits"),
+            [(trace_of("burn/sgdm-aligned"), "it lacks logits")],
+        ),
+        "rates": (
+            lacking("pytorch/rmsprop", "lr"), [(PYTORCH, "it lacks lr at step 1 (10 of its lr")]
+        ),
+        "norms": (
+            lacking("pytorch/clip-global", "grad_norm"),
+            [(trace_of("pytorch/clip-global"), "it lacks grad_norm")],
+        ),
+        "clipped gradients": (
+            lacking("burn/clip-global", "clipped_grad"),
+            [(trace_of("burn/clip-global"), "it lacks clipped_grad")],
+        ),
+        "some numbers": (
+            entries("burn/adagrad-aligned", lambda entry, values: [
+                (entry.step, values[:1] if entry.key == (2, "grad", "fc1.bias") else values)]),
+            [(trace_of("burn/adagrad-aligned"), "it has 1 numbers, but trained again 8")],
+        ),
+        "nothing, but has one more": (
+            entries("burn/adamw-aligned", lambda entry, values: [
+                (step, values) for step in (
+                    (10, 11) if entry.key == (10, "grad", "fc1.bias") else (entry.step,))]),
+            [(trace_of("burn/adamw-aligned"), "the reference, trained again, has none")],
         ),
     },
     "another start": {
