@@ -107,7 +107,7 @@ def _defaults(folder: Path, name: str, report: Report) -> dict[str, Any]:
 
 
 def _check_defaults(name: str, side: str, found: Mapping[str, Any], report: Report) -> None:
-    """The defaults are those that this package has recorded of the same version, and all of them."""
+    """The defaults are those that this package has recorded of the version, and all."""
     recorded = _recorded(side)
     report.checked["evidence files"] += 1
     published = [entry.pytorch for entry in published_optimizers()]

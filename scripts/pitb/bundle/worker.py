@@ -1,7 +1,7 @@
 """The process that reads what strangers have sent; `pitb.bundle.limits` starts it.
 
-Called with a task, its options as JSON, megabytes, seconds, the file for its answer, a folder for its own
-use, and the bundles.
+Called with a task, its options as JSON, megabytes, seconds, the file for its answer, a folder for
+its own use, and the bundles.
 """
 
 import json
