@@ -24,6 +24,7 @@ from pitb.bundle import (
     packing,
     provenance,
     report,
+    stated,
     unpacking,
     verify,
 )
@@ -81,6 +82,46 @@ def test_what_nothing_checks_is_said_to_be_so(good, tmp_path):
     assert {"where": "results/plots", "what": "nothing here computes it again"} in (
         found["not_recomputed"]
     )
+
+
+def test_what_was_overridden_is_said(good, tmp_path):
+    files = dict(good)
+    overridden = {"files": ["config/config.yaml"], "overrides": {"tolerance": 1e9}}
+    described_as("configuration", overridden)(files)
+    found = checked(bundles.packed(bundles.mended(files), tmp_path), tmp_path)
+    assert "its configuration was overridden: tolerance is 1000000000.0" in found["notes"]
+    taken = {item["where"]: item["what"] for item in found["not_recomputed"]}
+    assert taken["sources and configuration"] == "held by the hash alone"
+    assert contents.DESCRIPTION in taken
+    assert contents.CRATE in taken
+
+
+def test_files_that_no_check_reads_are_listed_by_their_names(good, tmp_path):
+    more = ["results/portfolio.csv", "results/findings.md.md", "results/evidence/noassign.json.md",
+            "results/explainer.md", "results/comparisons/claim.md",
+            "results/more/a/b.md"]  # fmt: skip
+    files = {**good, **dict.fromkeys(more, b"all is well\n")}
+    found = checked(bundles.packed(bundles.mended(files), tmp_path), tmp_path)
+    assert found["faults"] == []
+    said = {item["where"] for item in found["not_recomputed"]
+            if item["what"] == "nothing here computes it again"}  # fmt: skip
+    assert said == {*more[:-1], "results/more"}
+
+
+def test_of_another_version_it_is_said_what_is_not_known(good, tmp_path):
+    files = dict(good)
+    agreed(pitb="0.9.9")(files)
+    in_crate("./", "version", "0.9.9")(files)
+    found = checked(bundles.packed(bundles.mended(files), tmp_path), tmp_path)
+    assert found["faults"] == []
+    taken = {item["where"]: item["what"] for item in found["not_recomputed"]}
+    assert taken["config/published"] == "this pitb knows no published figures of pitb 0.9.9"
+
+
+def test_the_hashes_of_published_figures_are_current(root):
+    """Make ``make libraries`` after a change of config/published or of the schema."""
+    assert stated.published() == stated.digests(root)
+    assert "config/published/one-step.csv" in stated.published()
 
 
 # -- what a forger changes, and mends what depends on it ----------------------------------------
@@ -285,6 +326,44 @@ def described_as(key, value):
         files[contents.DESCRIPTION] = packing.json_bytes(found)
 
     return change
+
+
+def agreed(**changed):
+    """What bundle.json says, with the crate made to agree."""
+
+    def change(files):
+        found = json.loads(files[contents.DESCRIPTION])
+        before = found["result"]
+        for key, value in changed.items():
+            found[key] = {**found[key], **value} if isinstance(value, dict) else value
+        files[contents.DESCRIPTION] = packing.json_bytes(found)
+        whole = json.loads(files[contents.CRATE])
+        entities = {item["@id"]: item for item in whole["@graph"]}
+        for name, version in found["versions"].items():
+            entities["#" + name]["softwareVersion"] = version
+        entities["#run"]["description"] = found["result"]
+        described = entities["./"]["description"].removesuffix(before)
+        entities["./"]["description"] = described + found["result"]
+        files[contents.CRATE] = packing.json_bytes(whole)
+
+    return change
+
+
+def in_crate(identifier, key, value):
+    def change(files):
+        whole = json.loads(files[contents.CRATE])
+        (item,) = [item for item in whole["@graph"] if item["@id"] == identifier]
+        item[key] = value
+        files[contents.CRATE] = packing.json_bytes(whole)
+
+    return change
+
+
+def fewer(files):
+    """Parts of which each has another number of files than are there."""
+    parts = json.loads(files[contents.DESCRIPTION])["parts"]
+    parts[0]["files"] += 1
+    agreed(parts=parts)(files)
 
 
 def against(run, other=None):
@@ -499,7 +578,8 @@ ALTERATIONS = {
         "a row of a comparison": (smaller, [(f"{COMPARISON}, row 8", "max_abs of")]),
         "a ledger that claims more": (
             claims_more,
-            [("results/ledger.csv", "it says 'agrees', but the traces give"),
+            [("config/published/one-step.csv", "it is not what pitb 0.1.0 judges by"),
+             ("results/ledger.csv", "it says 'agrees', but the traces give"),
              ("results/checked.txt", "it says that all is well, but")],
         ),
         "evidence of a table": (
@@ -518,6 +598,39 @@ ALTERATIONS = {
         "what varies": (measured, [(contents.MEASURED, "has not the SHA-256 that it says")]),
         "the description": (
             described_as("result", "ledger: 999 agrees"), [(contents.CRATE, "#run has description")]
+        ),
+    },
+    "what it says of itself": {
+        "a result": (
+            agreed(result="ledger: 999 agrees"),
+            [(contents.DESCRIPTION, "its result is 'ledger: 999 agrees', but must be")],
+        ),
+        "a version": (
+            agreed(versions={"torch": "9.9"}),
+            [(contents.DESCRIPTION, "its versions is"),
+             (PYTORCH, "says torch '2.15.0', but bundle.json '9.9'")],
+        ),
+        "its parts": (fewer, [(contents.DESCRIPTION, "its parts is")]),
+        "what it leaves out": (agreed(left_out=[]), [(contents.DESCRIPTION, "its left_out is []")]),
+        "the machine": (
+            in_crate("#target-of-burn", "value", "riscv64"),
+            [(contents.CRATE, "#target-of-burn is 'riscv64', but the traces say")],
+        ),
+        "its description": (
+            in_crate("./", "description", "All was reproduced."),
+            [(contents.CRATE, "./ has a description that does not end with the run's result")],
+        ),
+        "the schema": (
+            text("config/schema.json", '"enum": ["float32", "float64"]', '"type": "string"'),
+            [("config/schema.json", "it is not what pitb 0.1.0 judges by")],
+        ),
+    },
+    "no page": {
+        "the ledger, switched off": (
+            described_as("configuration", {"files": ["config/config.yaml"],
+                                           "overrides": {"pages": [], "tolerance": 1e9}}),
+            [("results/ledger.csv", "the configuration has no page that it judges"),
+             (f"{TABLES}/mismatch.md", "the configuration does not name its page")],
         ),
     },
     "less": {
