@@ -169,6 +169,14 @@ def test_comparisons_go_by_their_tolerance(a, b, expected):
     assert kinds(side(comparisons=[a]), side(comparisons=[b])) == expected
 
 
+def test_a_comparisons_own_verdict_and_tolerance_count_for_nothing():
+    a, b = comparison("OK", (1, 1e-7, 1.0)), comparison("OK", (1, 0.5, 1.0))
+    b["rows"][0]["verdict"] = "OK"
+    assert kinds(side(comparisons=[a]), side(comparisons=[b])) == [REAL]
+    b["rows"][0]["tolerance"] = 1e9
+    assert kinds(side(comparisons=[a]), side(comparisons=[b])) == [REAL]
+
+
 def test_versions_and_machines_are_told_and_are_no_figures():
     other = side(versions={"torch": "2.16.0"}, machine={"cores": 4})
     found = diff.diff(side(), other)
@@ -305,6 +313,7 @@ def worker(monkeypatch, tmp_path, body):
         ("raise SystemExit(3)", "crashed"),
         ("1 / 0", "ZeroDivisionError"),
         ("raise MemoryError", "more memory than is allowed"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "takes more than 20 s"),
     ],
 )
 def test_a_worker_that_does_not_end_well_is_a_sentence(monkeypatch, tmp_path, body, said):

@@ -9,7 +9,7 @@ The rules are:
   `ledger.VALUE_ULPS` f32 ulp of their magnitude times the step that their row or column names; of
   lists and ranges, every number, of as many.
 - A comparison's largest difference differs by rounding where both are within the tolerance, or
-  within as many ulp of the values compared; its verdict never does.
+  within as many ulp of the values compared; its verdict and its tolerance never do.
 - Text differs or not. What one bundle alone has really differs.
 """
 
@@ -175,13 +175,19 @@ def _rows(
             yield Difference(REAL, place, *values)
             continue
         values = [str(row["max_abs"]) for row in (one, other)]
+        tolerances = [str(row["tolerance"]) for row in (one, other)]
+        if tolerances[0] != tolerances[1]:
+            yield Difference(REAL, f"{place}, tolerance", *tolerances)
+            continue
         if values[0] == values[1] and one["verdict"] == other["verdict"]:
             yield None
             continue
         magnitude = max(float(row["magnitude"]) for row in (one, other))
-        within = all(float(row["max_abs"]) <= row["tolerance"] for row in (one, other))
+        # Judged here, whatever their verdicts say; a NaN is within nothing.
+        within = [float(row["max_abs"]) <= float(row["tolerance"]) for row in (one, other)]
         close = _close(float(values[0]), float(values[1]), magnitude, max(int(key[0]), 1))
-        rounding = one["verdict"] == other["verdict"] and (within or close)
+        agree = one["verdict"] == other["verdict"] and within[0] == within[1]
+        rounding = agree and (all(within) or close)
         yield Difference(ROUNDING if rounding else REAL, f"{place}, max abs", *values)
 
 

@@ -71,7 +71,7 @@ def _comparisons(work: Path, names: list[str]) -> list[dict[str, Any]]:
         if name.startswith(f"{RESULTS}/comparisons/") and name.endswith(".parquet"):
             rows, metadata = parquet.read_records(work / name, compare.ROW_COLUMNS)
             stored = parquet.metadata_json(metadata, Path(name))
-            kept = ("step", "quantity", "tensor", "n", "tolerance", "verdict")
+            kept = ("step", "quantity", "tensor", "n", "verdict")
             found.append(
                 {
                     "name": name.rpartition("/")[2].removesuffix(".parquet"),
@@ -79,6 +79,7 @@ def _comparisons(work: Path, names: list[str]) -> list[dict[str, Any]]:
                     "rows": [
                         {
                             **{key: row[key] for key in kept},
+                            "tolerance": _number(row["tolerance"]),
                             "max_abs": _number(row["max_abs"]),
                             "magnitude": _number(max(abs(row["a"]), abs(row["b"]))),
                         }

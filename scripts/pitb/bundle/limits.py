@@ -6,6 +6,7 @@ where that is told to end; were the caller killed outright, its processor time i
 """
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -31,6 +32,7 @@ _LEAST = 300
 _POLL = 0.02
 _SLOW_POLL = 0.25
 """Seconds between two looks at a process, and at its memory where that takes a process itself."""
+THREADS = 2
 REFUSED = 2
 """The exit code of a worker that says in a sentence what it could not do."""
 
@@ -92,7 +94,7 @@ def run(task: str, paths: Sequence[Path], seconds: float, megabytes: int, **opti
                 sentence = sentence.replace(str(path.absolute()), str(path))
             raise PitbError(printable(sentence))
         if process.returncode != 0:
-            what = _crash(process.returncode, text, _last_read(work))
+            what = _crash(process.returncode, text, _last_read(work), seconds)
             raise PitbError(printable(f"{names} could not be read: {what}"))
         return json.loads(answer.read_text(encoding="utf-8"))
 
@@ -164,8 +166,10 @@ def _last_read(work: Path) -> str:
     return "/".join(parts)
 
 
-def _crash(code: int, text: str, last: str) -> str:
+def _crash(code: int, text: str, last: str, seconds: float) -> str:
     lowered = text.lower()
+    if code == -getattr(signal, "SIGXCPU", 0) and code:
+        return f"it takes more than {seconds:g} s (--seconds)"
     if "memory allocation" in lowered or "memoryerror" in lowered or code == -9:
         return "it takes more memory than is allowed (--memory)"
     if last and code < 0:
@@ -175,12 +179,15 @@ def _crash(code: int, text: str, last: str) -> str:
 
 
 def limit_time(seconds: float) -> None:
-    """Have the system end this process when it has used so much of a processor, where it can."""
+    """Have the system end this process, where it can, should nobody else.
+
+    Readers of Parquet use several threads, so it may have `THREADS` times as much of processors.
+    """
     try:
         import resource
 
         hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-        most = int(seconds) + 1  # the caller, who says why, is first
+        most = math.ceil(THREADS * seconds)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
     except (ImportError, OSError, ValueError):  # Windows, or refused
