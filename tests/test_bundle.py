@@ -328,6 +328,14 @@ def described_as(key, value):
     return change
 
 
+def together(*changes):
+    def change(files):
+        for each in changes:
+            each(files)
+
+    return change
+
+
 def agreed(**changed):
     """What bundle.json says, with the crate made to agree."""
 
@@ -623,6 +631,28 @@ ALTERATIONS = {
         "the schema": (
             text("config/schema.json", '"enum": ["float32", "float64"]', '"type": "string"'),
             [("config/schema.json", "it is not what pitb 0.1.0 judges by")],
+        ),
+    },
+    "what is no optimizer's": {
+        "an optimizer that burn has not": (
+            together(
+                text("config/config.yaml", "adagrad: {optimizer: AdaGrad,",
+                     "adagrad: {optimizer: Magic,"),
+                told("burn/adagrad", configuration__optimizer="Magic"),
+            ),
+            [(ADAGRAD, "the reference cannot train what the configuration says")],
+        ),
+        "an option that it has not": (
+            together(
+                text("config/config.yaml", "adamw: {optimizer: AdamW,",
+                     "adamw: {optimizer: AdamW, options: {magic: 1},"),
+                told("pytorch/adamw", configuration__options__magic=1),
+            ),
+            [(trace_of("pytorch/adamw"), "has no option 'magic'")],
+        ),
+        "defaults that are none": (
+            lambda files: files.update({DEFAULTS: b'{"AdaGradConfig": 3}'}),
+            [(DEFAULTS, "AdaGradConfig has no defaults by name")],
         ),
     },
     "no page": {

@@ -64,7 +64,7 @@ def check(
     defaults: dict[str, dict[str, Any]] = {}
     for side, library in LIBRARIES.items():
         name = f"{RESULTS}/evidence/defaults/{side}.json"
-        found = _defaults(folder, name, report)
+        found = _defaults(folder, name, side, report)
         if is_known(side, versions):
             if (folder / name).is_file():
                 _check_defaults(name, side, found, report)
@@ -98,11 +98,16 @@ def _recorded(side: str) -> dict[str, Any]:
     return {key: value["defaults"] if side == "pytorch" else value for key, value in found.items()}
 
 
-def _defaults(folder: Path, name: str, report: Report) -> dict[str, Any]:
+def _defaults(folder: Path, name: str, side: str, report: Report) -> dict[str, Any]:
     if not (folder / name).is_file():
         report.taken("defaults that a run leaves alone", f"{name} is not in the bundle")
         return {}
     found: dict[str, Any] = read_json(folder, name)
+    for key, value in list(found.items()):
+        fields = value.get("fields") if side == "burn" and isinstance(value, dict) else value
+        if not isinstance(fields, dict):
+            report.fault(name, f"{key} has no defaults by name")
+            del found[key]
     return found
 
 

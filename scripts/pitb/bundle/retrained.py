@@ -86,8 +86,10 @@ def configured(run: Run) -> Configuration:
 
 
 def _is_described(run: Run, versions: Mapping[str, str]) -> bool:
-    names = [entry.pytorch if run.side == "pytorch" else entry.burn for entry in optimizers()]
-    return run.spec["optimizer"] in names and is_known(run.side, versions)
+    """Whether all that a run can say is described: of burn every optimizer, of PyTorch burn's."""
+    names = [entry.pytorch for entry in optimizers()]
+    is_one = run.side == "burn" or run.spec["optimizer"] in names
+    return is_one and is_known(run.side, versions)
 
 
 @dataclass
