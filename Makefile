@@ -86,6 +86,7 @@ libraries: setup ## Record both libraries' calls, defaults and declarations, aft
 	$(BIN)/python scripts/record_libraries.py --burn results/evidence/defaults/burn.json \
 		--lock Cargo.lock --out scripts/pitb/libraries.json
 	$(BIN)/python scripts/record_declared.py --root . --out scripts/pitb/declared.json
+	$(BIN)/python scripts/record_published.py --root . --out scripts/pitb/published.json
 
 bench: all ## Measure the pipeline against the plainest way to do the same
 	$(BIN)/python bench/run.py

@@ -5,7 +5,7 @@ import csv
 import io
 import json
 import zipfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from pitb.bundle import (
     packing,
     provenance,
     report,
+    stated,
     unpacking,
     verify,
 )
@@ -83,17 +84,52 @@ def test_what_nothing_checks_is_said_to_be_so(good, tmp_path):
     )
 
 
+def test_what_was_overridden_is_said(good, tmp_path):
+    files = dict(good)
+    overridden = {"files": ["config/config.yaml"], "overrides": {"tolerance": 1e9}}
+    described_as("configuration", overridden)(files)
+    found = checked(bundles.packed(bundles.mended(files), tmp_path), tmp_path)
+    assert "its configuration was overridden: tolerance is 1000000000.0" in found["notes"]
+    taken = {item["where"]: item["what"] for item in found["not_recomputed"]}
+    assert taken["sources and configuration"] == "held by the hash alone"
+    assert contents.DESCRIPTION in taken
+    assert contents.CRATE in taken
+
+
+def test_files_that_no_check_reads_are_listed_by_their_names(good, tmp_path):
+    more = ["results/portfolio.csv", "results/findings.md.md", "results/evidence/noassign.json.md",
+            "results/explainer.md", "results/comparisons/claim.md",
+            "results/more/a/b.md"]  # fmt: skip
+    files = {**good, **dict.fromkeys(more, b"all is well\n")}
+    found = checked(bundles.packed(bundles.mended(files), tmp_path), tmp_path)
+    assert found["faults"] == []
+    said = {item["where"] for item in found["not_recomputed"]
+            if item["what"] == "nothing here computes it again"}  # fmt: skip
+    assert said == {*more[:-1], "results/more"}
+
+
+def test_of_another_version_it_is_said_what_is_not_known(good, tmp_path):
+    files = dict(good)
+    agreed(pitb="0.9.9")(files)
+    in_crate("./", "version", "0.9.9")(files)
+    found = checked(bundles.packed(bundles.mended(files), tmp_path), tmp_path)
+    assert found["faults"] == []
+    taken = {item["where"]: item["what"] for item in found["not_recomputed"]}
+    assert taken["config/published"] == "this pitb knows no published figures of pitb 0.9.9"
+
+
+def test_the_hashes_of_published_figures_are_current(root):
+    """Make ``make libraries`` after a change of config/published or of the schema."""
+    assert stated.published() == stated.digests(root)
+    assert "config/published/one-step.csv" in stated.published()
+
+
 # -- what a forger changes, and mends what depends on it ----------------------------------------
 
 
 def rewritten(content, change, metadata=None):
     """A Parquet trace with another value or metadata, written as the project does."""
-    buffer = pa.BufferReader(content)
-    with pq.ParquetFile(buffer) as file:
-        told = json.loads(file.metadata.metadata[trace.METADATA_KEY])
-        values = file.read()["value"].to_numpy().copy()
-    entries = [trace.Entry(**{**item, "shape": tuple(item["shape"])}) for item in told["contents"]]
-    found = trace.Trace(entries, values, {k: v for k, v in told.items() if k != "contents"})
+    found = read(content)
     if change is not None:
         change(found)
     for path, value in (metadata or {}).items():
@@ -102,12 +138,55 @@ def rewritten(content, change, metadata=None):
         for key in outer:
             into = into[key]
         into[last] = value
+    return written(found)
+
+
+def written(found):
+    """A trace as the project writes it, with its contents listed anew."""
     sink = io.BytesIO()
+    listed = {**found.metadata, "contents": [asdict(entry) for entry in found.entries]}
     with trace.parquet_writer(sink) as writer:
-        text = {**found.metadata, "contents": told["contents"]}
         writer.write_table(trace.encode_columns(found))
-        writer.add_key_value_metadata({trace.METADATA_KEY: json.dumps(text).encode()})
+        writer.add_key_value_metadata({trace.METADATA_KEY: json.dumps(listed).encode()})
     return sink.getvalue()
+
+
+def entries(run, change):
+    """Entries of a trace left out, repeated or of another size: what ``change`` gives for each.
+
+    It takes an entry and its values, and gives pairs of step and values, none to leave it out.
+    """
+    name = trace_of(run)
+
+    def edit(files):
+        found = read(files[name])
+        recorder = trace.Recorder()
+        for entry in found.entries:
+            for step, values in change(entry, found.of(entry)):
+                shape = entry.shape if len(values) == entry.count else (len(values),)
+                recorder.add(step, entry.quantity, values.reshape(shape), entry.dtype, entry.tensor)
+        files[name] = written(recorder.trace(found.metadata))
+
+    return edit
+
+
+def read(content):
+    with pq.ParquetFile(pa.BufferReader(content)) as file:
+        told = json.loads(file.metadata.metadata[trace.METADATA_KEY])
+        values = file.read()["value"].to_numpy().copy()
+    listed = [trace.Entry(**{**item, "shape": tuple(item["shape"])}) for item in told["contents"]]
+    return trace.Trace(listed, values, {k: v for k, v in told.items() if k != "contents"})
+
+
+def lacking(run, quantity, step=None):
+    """A trace without a quantity, at one step or at all."""
+    return entries(
+        run,
+        lambda entry, values: (
+            [] if entry.quantity == quantity and step in (None, entry.step)
+            else [(entry.step, values)]
+        ),
+    )  # fmt: skip
 
 
 def trace_of(run):
@@ -148,6 +227,28 @@ def text(name, old, new, count=1):
         files[name] = before.replace(old, new, count).encode()
 
     return change
+
+
+def key_removed(name, *keys):
+    """A JSON file without some of its keys."""
+
+    def change(files):
+        found = json.loads(files[name])
+        for key in keys:
+            del found[key]
+        files[name] = json.dumps(found).encode()
+
+    return change
+
+
+def all_rates(run, lr):
+    """Another rate in every row, as if the run had been given it."""
+    return entries(
+        run,
+        lambda entry, values: [
+            (entry.step, np.full_like(values, lr) if entry.quantity == "lr" else values)
+        ],
+    )
 
 
 def removed(name):
@@ -227,6 +328,52 @@ def described_as(key, value):
     return change
 
 
+def together(*changes):
+    def change(files):
+        for each in changes:
+            each(files)
+
+    return change
+
+
+def agreed(**changed):
+    """What bundle.json says, with the crate made to agree."""
+
+    def change(files):
+        found = json.loads(files[contents.DESCRIPTION])
+        before = found["result"]
+        for key, value in changed.items():
+            found[key] = {**found[key], **value} if isinstance(value, dict) else value
+        files[contents.DESCRIPTION] = packing.json_bytes(found)
+        whole = json.loads(files[contents.CRATE])
+        entities = {item["@id"]: item for item in whole["@graph"]}
+        for name, version in found["versions"].items():
+            entities["#" + name]["softwareVersion"] = version
+        entities["#run"]["description"] = found["result"]
+        described = entities["./"]["description"].removesuffix(before)
+        entities["./"]["description"] = described + found["result"]
+        files[contents.CRATE] = packing.json_bytes(whole)
+
+    return change
+
+
+def in_crate(identifier, key, value):
+    def change(files):
+        whole = json.loads(files[contents.CRATE])
+        (item,) = [item for item in whole["@graph"] if item["@id"] == identifier]
+        item[key] = value
+        files[contents.CRATE] = packing.json_bytes(whole)
+
+    return change
+
+
+def fewer(files):
+    """Parts of which each has another number of files than are there."""
+    parts = json.loads(files[contents.DESCRIPTION])["parts"]
+    parts[0]["files"] += 1
+    agreed(parts=parts)(files)
+
+
 def against(run, other=None):
     """The comparison of burn's run with PyTorch's."""
     plain = (other or run).partition("-")[0]
@@ -292,6 +439,101 @@ ALTERATIONS = {
             [(TRACE, "its metadata says momentum 0.0"), (OTHER, "its metadata says momentum 0.9")],
         ),
     },
+    "what a trace says of itself": {
+        "an unknown option": (
+            told("burn/adagrad", configuration__options__magic=1),
+            [(ADAGRAD, "has the option 'magic', which AdaGrad has not")],
+        ),
+        "an unknown key": (
+            told("burn/adamw", configuration__magic=1),
+            [(ADAMW, "its configuration has the key 'magic'")],
+        ),
+        "frozen": (
+            told("burn/sgdm", configuration__frozen=["fc1.bias"]),
+            [(SGDM, "says frozen ['fc1.bias'], but the configuration []")],
+        ),
+        "accumulated": (
+            told("burn/sgdm-aligned", configuration__accumulate=4),
+            [(trace_of("burn/sgdm-aligned"), "says accumulate 4, but the configuration 1")],
+        ),
+        "taken up again": (
+            told("burn/adamw-aligned", configuration__resume_step=4),
+            [(trace_of("burn/adamw-aligned"), "says resume_step 4, but the configuration 0")],
+        ),
+        "clipping": (
+            told("burn/adagrad-aligned", configuration__clipping_by="late",
+                 configuration__rates=[0.1] * 10, configuration__groups=[{"lr": 1}]),
+            [(trace_of("burn/adagrad-aligned"), f"says {key} ")
+             for key in ("clipping_by", "rates", "groups")],
+        ),
+        "rates": (
+            all_rates("burn/rmsprop", 0.02),
+            [(TRACE, "lr at step 1 is 0.02, but the configuration gives 0.01")],
+        ),
+        "versions": (
+            told("pytorch/rmsprop", versions__torch="2.99.0"),
+            [(PYTORCH, "says torch '2.99.0', but bundle.json '2.15.0'")],
+        ),
+        "no version": (
+            told("pytorch/adamw", versions={"pitb": "0.1.0"}),
+            [(trace_of("pytorch/adamw"), "does not say the version of torch")],
+        ),
+        "defaults that are left out": (
+            key_removed("results/evidence/defaults/pytorch.json", "Adam"),
+            [("results/evidence/defaults/pytorch.json", "it lacks the defaults of Adam")],
+        ),
+        "burn's defaults that are left out": (
+            key_removed(DEFAULTS, "LionConfig"), [(DEFAULTS, "it lacks the defaults of LionConfig")]
+        ),
+    },
+    "what a trace lacks": {
+        "its start": (
+            lacking("burn/rmsprop", "param", step=0),
+            [(TRACE, "it lacks the param fc1.weight of step 0"),
+             (TRACE, "the reference trains its configuration, but not it")],
+        ),
+        "its inputs": (
+            lacking("burn/rmsprop-aligned", "input"), [(OTHER, "it lacks the input x of step 0")]
+        ),
+        "gradients": (
+            lacking("burn/adamw", "grad"),
+            [(f"{ADAMW}, its contents", "it lacks grad of fc1.weight at step 1 (40 of its grad")],
+        ),
+        "gradients of a step": (
+            lacking("burn/adagrad", "grad", step=7),
+            [(f"{ADAGRAD}, its contents", "at step 7 (4 of its grad in all)")],
+        ),
+        "a state": (
+            lacking("burn/sgdm", "state.momentum_buffer", step=3),
+            [(f"{SGDM}, its contents", "state.momentum_buffer")],
+        ),
+        "logits": (
+            lacking("burn/sgdm-aligned", "logits"),
+            [(trace_of("burn/sgdm-aligned"), "it lacks logits")],
+        ),
+        "rates": (
+            lacking("pytorch/rmsprop", "lr"), [(PYTORCH, "it lacks lr at step 1 (10 of its lr")]
+        ),
+        "norms": (
+            lacking("pytorch/clip-global", "grad_norm"),
+            [(trace_of("pytorch/clip-global"), "it lacks grad_norm")],
+        ),
+        "clipped gradients": (
+            lacking("burn/clip-global", "clipped_grad"),
+            [(trace_of("burn/clip-global"), "it lacks clipped_grad")],
+        ),
+        "some numbers": (
+            entries("burn/adagrad-aligned", lambda entry, values: [
+                (entry.step, values[:1] if entry.key == (2, "grad", "fc1.bias") else values)]),
+            [(trace_of("burn/adagrad-aligned"), "it has 1 numbers, but trained again 8")],
+        ),
+        "nothing, but has one more": (
+            entries("burn/adamw-aligned", lambda entry, values: [
+                (step, values) for step in (
+                    (10, 11) if entry.key == (10, "grad", "fc1.bias") else (entry.step,))]),
+            [(trace_of("burn/adamw-aligned"), "the reference, trained again, has none")],
+        ),
+    },
     "another start": {
         "of both sides": (start_of_both, [(TRACE, "it starts from fc1.bias[3]")]),
     },
@@ -344,7 +586,8 @@ ALTERATIONS = {
         "a row of a comparison": (smaller, [(f"{COMPARISON}, row 8", "max_abs of")]),
         "a ledger that claims more": (
             claims_more,
-            [("results/ledger.csv", "it says 'agrees', but the traces give"),
+            [("config/published/one-step.csv", "it is not what pitb 0.1.0 judges by"),
+             ("results/ledger.csv", "it says 'agrees', but the traces give"),
              ("results/checked.txt", "it says that all is well, but")],
         ),
         "evidence of a table": (
@@ -363,6 +606,61 @@ ALTERATIONS = {
         "what varies": (measured, [(contents.MEASURED, "has not the SHA-256 that it says")]),
         "the description": (
             described_as("result", "ledger: 999 agrees"), [(contents.CRATE, "#run has description")]
+        ),
+    },
+    "what it says of itself": {
+        "a result": (
+            agreed(result="ledger: 999 agrees"),
+            [(contents.DESCRIPTION, "its result is 'ledger: 999 agrees', but must be")],
+        ),
+        "a version": (
+            agreed(versions={"torch": "9.9"}),
+            [(contents.DESCRIPTION, "its versions is"),
+             (PYTORCH, "says torch '2.15.0', but bundle.json '9.9'")],
+        ),
+        "its parts": (fewer, [(contents.DESCRIPTION, "its parts is")]),
+        "what it leaves out": (agreed(left_out=[]), [(contents.DESCRIPTION, "its left_out is []")]),
+        "the machine": (
+            in_crate("#target-of-burn", "value", "riscv64"),
+            [(contents.CRATE, "#target-of-burn is 'riscv64', but the traces say")],
+        ),
+        "its description": (
+            in_crate("./", "description", "All was reproduced."),
+            [(contents.CRATE, "./ has a description that does not end with the run's result")],
+        ),
+        "the schema": (
+            text("config/schema.json", '"enum": ["float32", "float64"]', '"type": "string"'),
+            [("config/schema.json", "it is not what pitb 0.1.0 judges by")],
+        ),
+    },
+    "what is no optimizer's": {
+        "an optimizer that burn has not": (
+            together(
+                text("config/config.yaml", "adagrad: {optimizer: AdaGrad,",
+                     "adagrad: {optimizer: Magic,"),
+                told("burn/adagrad", configuration__optimizer="Magic"),
+            ),
+            [(ADAGRAD, "the reference cannot train what the configuration says")],
+        ),
+        "an option that it has not": (
+            together(
+                text("config/config.yaml", "adamw: {optimizer: AdamW,",
+                     "adamw: {optimizer: AdamW, options: {magic: 1},"),
+                told("pytorch/adamw", configuration__options__magic=1),
+            ),
+            [(trace_of("pytorch/adamw"), "has no option 'magic'")],
+        ),
+        "defaults that are none": (
+            lambda files: files.update({DEFAULTS: b'{"AdaGradConfig": 3}'}),
+            [(DEFAULTS, "AdaGradConfig has no defaults by name")],
+        ),
+    },
+    "no page": {
+        "the ledger, switched off": (
+            described_as("configuration", {"files": ["config/config.yaml"],
+                                           "overrides": {"pages": [], "tolerance": 1e9}}),
+            [("results/ledger.csv", "the configuration has no page that it judges"),
+             (f"{TABLES}/mismatch.md", "the configuration does not name its page")],
         ),
     },
     "less": {

@@ -178,6 +178,34 @@ def test_what_is_changed_in_the_breadth_is_found(files, tmp_path):
     assert f"{below}/verdicts.csv" in where
 
 
+@pytest.mark.parametrize(
+    ("lacking", "more", "said"),
+    [
+        ("breadth-slice/judged/lion/papers.json", (), "papers.json is not in the bundle"),
+        ("evidence/schedules.json", (), "schedules.json is not in the bundle"),
+        ("none", ("breadth/CLAIM.md",), "it has CLAIM.md, but results/breadth/judged"),
+    ],
+)
+def test_sheets_without_what_they_are_made_of_are_a_fault(files, tmp_path, lacking, more, said):
+    changed = {name: content for name, content in files.items() if name != f"results/{lacking}"}
+    names = [*changed, *(f"results/{name}" for name in more)]
+    told = report.Report("x")
+    scope = "breadth" if more else "breadth-slice"
+    names = [name for name in names if name.startswith((f"results/{scope}/", "results/evidence"))]
+    rescoped.check(tmp_path, names, False, told)
+    (fault,) = told.faults
+    assert fault.where == f"results/{scope}"
+    assert said in fault.what
+
+
+def test_what_was_judged_and_not_made_into_sheets_is_taken(tmp_path):
+    told = report.Report("x")
+    names = ["results/breadth/plans/sgd.json", "results/breadth/coverage.json"]
+    assert rescoped.check(tmp_path, names, False, told) >= {*names}
+    assert told.faults == []
+    assert [item.where for item in told.not_recomputed] == ["results/breadth"]
+
+
 def test_the_rules_make_it_and_check_it(root):
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--dry-run", "bundle"]
     done = subprocess.run(

@@ -91,7 +91,7 @@ def read_published(path: Path) -> list[Published]:
             figure = Published(path.stem, **row)
             if figure.kind not in KINDS:
                 raise PitbError(f"{where}: kind {figure.kind!r} is not one of {', '.join(KINDS)}")
-            if figure.kind != "exact" and _numbers(figure.printed) is None:
+            if figure.kind != "exact" and numbers(figure.printed) is None:
                 raise PitbError(f"{where}: {figure.printed!r} is no number, so not {figure.kind}")
             key = (figure.table, figure.row, figure.column)
             if key in seen:
@@ -129,9 +129,9 @@ def verdict(item: Published, reproduced: str | None) -> tuple[str, bool]:
     """What is allowed, in words, and whether ``reproduced`` is."""
     if item.kind == "exact":
         return "equal", reproduced is not None and _equal(item.printed, reproduced)
-    printed = _numbers(item.printed)
+    printed = numbers(item.printed)
     assert printed is not None  # checked when it was read
-    values = _numbers(reproduced) if reproduced is not None else None
+    values = numbers(reproduced) if reproduced is not None else None
     if item.kind == "rounding" and item.is_difference:
         bound = min(float(printed[0]) + SLACK, PAGE_TOLERANCE)
         agrees = values is not None and len(values) == 1 and 0 <= values[0] <= Decimal(bound)
@@ -164,16 +164,16 @@ def f32_ulp(value: float) -> float:
     return 2.0 ** (max(exponent - 1, -126) - 23)
 
 
-def _numbers(text: str) -> list[Decimal] | None:
+def numbers(text: str) -> list[Decimal] | None:
     """The numbers of ``1.0``, ``1.0 to 2.0`` or ``[1.0, 2.0]``; None where it is none of these."""
     text = text.strip()
     if text.startswith("[") and text.endswith("]"):
         parts = text[1:-1].split(",")
     else:
         parts = _SEPARATOR.split(text)
-    numbers = [_number(part) for part in parts]
-    finite = [number for number in numbers if number is not None and number.is_finite()]
-    return finite if len(finite) == len(numbers) else None
+    found = [_number(part) for part in parts]
+    finite = [number for number in found if number is not None and number.is_finite()]
+    return finite if len(finite) == len(found) else None
 
 
 def _number(text: str) -> Decimal | None:

@@ -1,11 +1,11 @@
 """All that a bundle claims, computed again from what it holds: what follows from what, in order."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pitb import parquet, parts
-from pitb.bundle import configured, contents, recompute, rescoped, retrained
+from pitb.bundle import configured, contents, recompute, rescoped, retrained, stated
 from pitb.bundle.contents import RESULTS
 from pitb.bundle.inside import read_json
 from pitb.bundle.report import Report
@@ -42,12 +42,14 @@ def check(
         PitbError: A file that is needed cannot be read.
     """
     config = _config(folder, told)
+    stated.check_configuration(folder, told, report)
+    stated.check_pages(names, config, report)
     missing = [name for name in contents.required(config) if f"{RESULTS}/{name}" not in names]
     for name in missing:
         report.fault(f"{RESULTS}/{name}", "it is missing: the configuration asks for it")
     traces = recompute.read_traces(folder, config, report)
     configured.check(folder, config, told["versions"], traces, report)
-    retrained.check(config, traces, report)
+    retrained.check(config, told["versions"], traces, report)
     _check_other_traces(folder, names, config, report)
     if missing:
         report.taken("comparisons, tables and ledger", f"{RESULTS}/{missing[0]} is missing")
@@ -68,28 +70,38 @@ def check(
         recompute.check_verdict(folder, in_order, rows, report)
     else:
         report.taken("tables and ledger", "not every pair could be compared again")
-    rescoped.check(folder, names, findings, report)
+    stated.check(folder, config, traces, told, report)
+    read = {f"{RESULTS}/{name}" for name in contents.required(config)}
+    read |= rescoped.check(folder, names, findings, report)
     for below, why in OBSERVED:
-        if any(name.startswith(f"{RESULTS}/{below}") for name in names):
+        found = [name for name in names if is_below(name, f"{RESULTS}/{below}")]
+        if found:
             report.taken(f"{RESULTS}/{below}", why)
-    for below in _others(config, names):
-        report.taken(below, "nothing here computes it again")
+            read |= {*found}
+    for name in unread(names, read):
+        report.taken(name, "nothing here computes it again")
 
 
-def _others(config: Config, names: list[str]) -> list[str]:
-    """What else is among the results: the folders or files, which no check has looked at."""
-    checked = {f"{RESULTS}/{name}" for name in contents.required(config)}
-    looked_at = (*rescoped.FINDINGS, *(f"{scope}/" for scope in contents.SCOPES))
-    prefixes = tuple(f"{RESULTS}/{below}" for below in (*looked_at, *dict(OBSERVED)))
-    return sorted(
-        {
-            "/".join(name.split("/")[:2])
-            for name in names
-            if name.startswith(f"{RESULTS}/")
-            and name not in checked
-            and not name.startswith(prefixes)
-        }
-    )
+def is_below(name: str, path: str) -> bool:
+    """Whether a name is that path, or stands in the folder of that path."""
+    return name == path or name.startswith(f"{path}/")
+
+
+def unread(names: Iterable[str], read: Collection[str]) -> list[str]:
+    """The files of the results that no check has looked at; whole folders where all are such."""
+    looked_into = {RESULTS, *(folder for name in read for folder in _folders(name))}
+    found = set()
+    for name in names:
+        if name.startswith(f"{RESULTS}/") and name not in read:
+            untouched = (path for path in _folders(name) if path not in looked_into)
+            found.add(next(untouched, name))
+    return sorted(found)
+
+
+def _folders(name: str) -> list[str]:
+    """The folders that a file stands in, from the outermost."""
+    steps = name.split("/")
+    return ["/".join(steps[:end]) for end in range(1, len(steps))]
 
 
 def _config(folder: Path, told: Mapping[str, Any]) -> Config:

@@ -127,8 +127,13 @@ def required(config: Config) -> list[str]:
     found |= {path for page in config.pages for path in tables(page)}
     found |= {"comparisons.csv", "comparisons.md", "comparisons.summary", "checked.txt"}
     if config.pages:
-        found |= {f"ledger{suffix}" for suffix in (*SUFFIXES, ".summary")}
+        found |= {*ledgers()}
     return sorted(found)
+
+
+def ledgers() -> list[str]:
+    """The files of the ledger, below the results."""
+    return [f"ledger{suffix}" for suffix in (*SUFFIXES, ".summary")]
 
 
 def _runs(config: Config) -> Iterator[str]:

@@ -38,6 +38,16 @@ SCHEMA = schema.having(
     result=_TEXT,
 )
 """Of ``bundle.json``."""
+MEASURED_SCHEMA = schema.having(
+    measured=schema.having(
+        machine={"type": "object"},
+        jobs=schema.listed({"type": "object"}),
+        benchmarks={"type": "object"},
+        logs={"type": "object"},
+    ),
+    sha256=_TEXT,
+)
+"""Of ``measured.json``."""
 
 
 @dataclass
@@ -110,9 +120,12 @@ def check_measured(folder: Path, names: Sequence[str], report: Report) -> None:
         return
     found = read_json(folder, MEASURED)
     report.checked["checksums"] += 1
-    if "measured" not in found or (folder / MEASURED).read_bytes() != json_bytes(found):
+    wrong = schema.first_error(found, MEASURED_SCHEMA)
+    if (folder / MEASURED).read_bytes() != json_bytes(found):
         report.fault(MEASURED, "it was edited: it is not in the form that it is written in")
-    elif found.get("sha256") != hashlib.sha256(json_bytes(found["measured"])).hexdigest():
+    elif wrong is not None:
+        report.fault(MEASURED, f"it is not what a run leaves behind: {wrong[1]}")
+    elif found["sha256"] != hashlib.sha256(json_bytes(found["measured"])).hexdigest():
         report.fault(MEASURED, "its content has not the SHA-256 that it says")
 
 

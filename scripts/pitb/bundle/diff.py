@@ -3,20 +3,23 @@
 The rules are:
 
 - A figure of the ledger differs by rounding where the ledger's own rule of it, by its kind, lets
-  both values agree with the printed one; an ``exact`` one never does.
+  both values agree with the printed one; an ``exact`` one never does. Both are judged here: what
+  the ledgers say of them is theirs.
 - Another number differs by rounding where both are within `ledger.SLACK` of each other, or within
-  `ledger.VALUE_ULPS` f32 ulp of their magnitude times the step that their row or column names.
+  `ledger.VALUE_ULPS` f32 ulp of their magnitude times the step that their row or column names; of
+  lists and ranges, every number, of as many.
 - A comparison's largest difference differs by rounding where both are within the tolerance, or
-  within as many ulp of the values compared; its verdict never does.
+  within as many ulp of the values compared; its verdict and its tolerance never do.
 - Text differs or not. What one bundle alone has really differs.
 """
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from pitb import ledger
+from pitb.bundle.report import printable
 from pitb.tables import SUMMARY
 
 ROUNDING, REAL = "rounding", "real"
@@ -77,12 +80,26 @@ def _ledger(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Difference |
             yield Difference(REAL, where, *values)
         elif one["printed"] != other["printed"] or one["kind"] != other["kind"]:
             yield Difference(REAL, f"{where}, as printed", one["printed"], other["printed"])
-        elif values[0] == values[1] and one["status"] == other["status"]:
+        elif one["status"] != other["status"] and values[0] == values[1]:
+            # The same figure by the same rule: one of the ledgers says what is not so.
+            yield Difference(REAL, f"{where}, status", one["status"], other["status"])
+        elif values[0] == values[1]:
             yield None
         else:
-            agree = all(row["status"] == ledger.AGREES for row in (one, other))
+            agree = all(map(_agrees, (one, other)))
             rounding = agree and (one["kind"] != "exact" or _same_number(*values))
             yield Difference(ROUNDING if rounding else REAL, where, *values)
+
+
+def _agrees(row: Mapping[str, Any]) -> bool:
+    """Whether a row's figure agrees with the printed one, whatever its status says."""
+    names = (field.name for field in fields(ledger.Published))
+    item = ledger.Published(**{name: row[name] for name in names})
+    if item.kind not in ledger.KINDS:
+        return False
+    if item.kind != "exact" and ledger.numbers(item.printed) is None:
+        return False
+    return ledger.verdict(item, row["reproduced"])[1]
 
 
 def _figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Difference | None]:
@@ -107,11 +124,12 @@ def _step(row: str, column: str) -> int:
 
 
 def _rounding(a: str, b: str, step: int) -> bool:
-    try:
-        one, other = float(a), float(b)
-    except ValueError:
+    """Whether two numbers, or two lists or ranges of as many, are apart by roundings alone."""
+    found = [ledger.numbers(text) for text in (a, b)]
+    if found[0] is None or found[1] is None or len(found[0]) != len(found[1]):
         return False
-    return _close(one, other, max(abs(one), abs(other)), step)
+    pairs = [(float(one), float(other)) for one, other in zip(*found, strict=True)]
+    return all(_close(one, other, max(abs(one), abs(other)), step) for one, other in pairs)
 
 
 def _close(a: float, b: float, magnitude: float, step: int) -> bool:
@@ -157,13 +175,19 @@ def _rows(
             yield Difference(REAL, place, *values)
             continue
         values = [str(row["max_abs"]) for row in (one, other)]
+        tolerances = [str(row["tolerance"]) for row in (one, other)]
+        if tolerances[0] != tolerances[1]:
+            yield Difference(REAL, f"{place}, tolerance", *tolerances)
+            continue
         if values[0] == values[1] and one["verdict"] == other["verdict"]:
             yield None
             continue
         magnitude = max(float(row["magnitude"]) for row in (one, other))
-        within = all(float(row["max_abs"]) <= row["tolerance"] for row in (one, other))
+        # Judged here, whatever their verdicts say; a NaN is within nothing.
+        within = [float(row["max_abs"]) <= float(row["tolerance"]) for row in (one, other)]
         close = _close(float(values[0]), float(values[1]), magnitude, max(int(key[0]), 1))
-        rounding = one["verdict"] == other["verdict"] and (within or close)
+        agree = one["verdict"] == other["verdict"] and within[0] == within[1]
+        rounding = agree and (all(within) or close)
         yield Difference(ROUNDING if rounding else REAL, f"{place}, max abs", *values)
 
 
@@ -201,4 +225,4 @@ def text(a: Mapping[str, Any], b: Mapping[str, Any], found: Compared, everything
     rounding = len(found.differences) - found.real
     same = found.figures - len(found.differences)
     lines.append(f"figures: {found.figures}: {same} same, {rounding} rounding, {found.real} real")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pitb import compare, ledger, parquet
-from pitb.bundle import described, recompute, unpacking
+from pitb.bundle import contents, described, recompute, unpacking
 from pitb.bundle.contents import RESULTS
 from pitb.bundle.inside import read_json, read_text
 from pitb.bundle.report import Report
@@ -26,17 +26,17 @@ def of(path: Path, work: Path) -> dict[str, Any]:
     try:
         described.check_manifest(work, names, report)
         described.check_name(path, work, report)
+        described.check_measured(work, names, report)
         if report.faults:
             fault = report.faults[0]
             raise PitbError(f"it was altered, see pitb verify: {fault.where}: {fault.what}")
         told = described.description(work)
-        described.check_measured(work, names, report)
         return {
             "bundle": str(path),
             "hash": report.hash,
             "pitb": told["pitb"],
             "versions": told["versions"],
-            "machine": read_json(work, "measured.json")["measured"].get("machine", {}),
+            "machine": read_json(work, contents.MEASURED)["measured"]["machine"],
             "ledger": _ledger(work),
             "figures": _figures(work, names),
             "comparisons": _comparisons(work, names),
@@ -71,14 +71,15 @@ def _comparisons(work: Path, names: list[str]) -> list[dict[str, Any]]:
         if name.startswith(f"{RESULTS}/comparisons/") and name.endswith(".parquet"):
             rows, metadata = parquet.read_records(work / name, compare.ROW_COLUMNS)
             stored = parquet.metadata_json(metadata, Path(name))
-            kept = ("step", "quantity", "tensor", "n", "tolerance", "verdict")
+            kept = ("step", "quantity", "tensor", "n", "verdict")
             found.append(
                 {
                     "name": name.rpartition("/")[2].removesuffix(".parquet"),
-                    "verdict": stored.get("verdict"),
+                    "verdict": str(stored.get("verdict")),
                     "rows": [
                         {
                             **{key: row[key] for key in kept},
+                            "tolerance": _number(row["tolerance"]),
                             "max_abs": _number(row["max_abs"]),
                             "magnitude": _number(max(abs(row["a"]), abs(row["b"]))),
                         }

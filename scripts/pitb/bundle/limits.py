@@ -1,19 +1,26 @@
 """Work on what strangers send, in a process of its own that may take so much time and memory.
 
 Where the system allows it (Linux) the process cannot have more memory than that; elsewhere it is
-watched. It may hang, crash or be ended: the caller gets one sentence.
+watched. It may hang, crash or be ended: the caller gets one sentence. It ends with its caller, also
+where that is told to end; were the caller killed outright, its processor time is limited as well.
 """
 
 import json
+import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
+from pitb.bundle.report import printable
 from pitb.errors import PitbError
 
 SECONDS = 28
@@ -25,6 +32,7 @@ _LEAST = 300
 _POLL = 0.02
 _SLOW_POLL = 0.25
 """Seconds between two looks at a process, and at its memory where that takes a process itself."""
+THREADS = 2
 REFUSED = 2
 """The exit code of a worker that says in a sentence what it could not do."""
 
@@ -42,7 +50,7 @@ def run(task: str, paths: Sequence[Path], seconds: float, megabytes: int, **opti
     Raises:
         PitbError: The task's own sentence, or that it took too long, too much, or crashed.
     """
-    with tempfile.TemporaryDirectory(prefix="pitb-") as scratch:
+    with _ending(), tempfile.TemporaryDirectory(prefix="pitb-") as scratch:
         folder = Path(scratch)
         answer, said = folder / "answer.json", folder / "said.txt"
         work = folder / "work"
@@ -50,6 +58,7 @@ def run(task: str, paths: Sequence[Path], seconds: float, megabytes: int, **opti
         command = [sys.executable, "-P", "-m", "pitb.bundle.worker", task, json.dumps(options)]
         command += [
             str(megabytes),
+            str(seconds),
             str(answer),
             str(work),
             *(str(path.absolute()) for path in paths),
@@ -77,17 +86,41 @@ def run(task: str, paths: Sequence[Path], seconds: float, megabytes: int, **opti
                     process.wait()
         names = " and ".join(str(path) for path in paths)
         if why is not None:
-            raise PitbError(f"{names} could not be read: it takes more than {why}")
+            raise PitbError(printable(f"{names} could not be read: it takes more than {why}"))
         text = said.read_bytes()[-20_000:].decode(errors="replace")
         if process.returncode == REFUSED and answer.is_file():
             sentence = json.loads(answer.read_text(encoding="utf-8"))["error"]
             for path in paths:
                 sentence = sentence.replace(str(path.absolute()), str(path))
-            raise PitbError(sentence)
+            raise PitbError(printable(sentence))
         if process.returncode != 0:
-            what = _crash(process.returncode, text, _last_read(work))
-            raise PitbError(f"{names} could not be read: {what}")
+            what = _crash(process.returncode, text, _last_read(work), seconds)
+            raise PitbError(printable(f"{names} could not be read: {what}"))
         return json.loads(answer.read_text(encoding="utf-8"))
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Have a signal to end raise here, so that what was begun is ended and cleared away."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no other thread may set what a signal does
+        return
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    kinds = [signal.Signals[name] for name in names]
+    # One that is ignored (nohup) stays so.
+    before = {kind: signal.getsignal(kind) for kind in kinds}
+    heeded = [kind for kind in kinds if before[kind] == signal.SIG_DFL]
+    for kind in heeded:
+        signal.signal(kind, end)
+    try:
+        yield
+    finally:
+        for kind in heeded:
+            signal.signal(kind, before[kind])
 
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float, megabytes: int) -> str | None:
@@ -133,14 +166,32 @@ def _last_read(work: Path) -> str:
     return "/".join(parts)
 
 
-def _crash(code: int, text: str, last: str) -> str:
+def _crash(code: int, text: str, last: str, seconds: float) -> str:
     lowered = text.lower()
+    if code == -getattr(signal, "SIGXCPU", 0) and code:
+        return f"it takes more than {seconds:g} s (--seconds)"
     if "memory allocation" in lowered or "memoryerror" in lowered or code == -9:
         return "it takes more memory than is allowed (--memory)"
     if last and code < 0:
         return f"{last} is not a readable Parquet file: it makes the reader crash"
     line = (text.strip().splitlines() or [""])[-1][:200]
     return f"reading it crashed ({line or f'code {code}'})"
+
+
+def limit_time(seconds: float) -> None:
+    """Have the system end this process, where it can, should nobody else.
+
+    Readers of Parquet use several threads, so it may have `THREADS` times as much of processors.
+    """
+    try:
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        most = math.ceil(THREADS * seconds)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
+    except (ImportError, OSError, ValueError):  # Windows, or refused
+        return
 
 
 def limit_memory(megabytes: int) -> None:

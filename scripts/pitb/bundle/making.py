@@ -11,10 +11,9 @@ from typing import Any
 
 import pitb
 from pitb import batches, strict_yaml, trace
-from pitb.bundle import contents, crate, packing, provenance
+from pitb.bundle import contents, crate, facts, packing, provenance
 from pitb.config import Config, load
 from pitb.errors import PitbError
-from pitb.files import read_text
 from pitb.results import trace_path
 
 SHOWN = 3
@@ -102,7 +101,7 @@ def make(
     used = [_within(path, root, files) for path in config]
     overrides = json.loads(os.environ.get(batches.OVERRIDES, "{}"))
     loaded = load(config, schema, overrides)
-    parts = {"configured": contents.required(loaded), **contents.found_parts(results)}
+    parts = facts.parts(loaded, results)
     taken = sorted({name for names in parts.values() for name in names})
     for name in taken:
         path = results / name
@@ -114,7 +113,7 @@ def make(
             raise PitbError(f"git tracks {name}, which is the name of a file of the bundle itself")
     made = [name for name in files if name.startswith(f"{contents.RESULTS}/")]
     jobs = provenance.jobs(Path(), made, root)
-    facts = _facts(root, results, loaded, tracked)
+    said = _facts(root, results, loaded, tracked)
     description = {
         "format": contents.FORMAT,
         "pitb": pitb.__version__,
@@ -122,32 +121,20 @@ def make(
         "date": tracked.date,
         "differs_from_commit": list(tracked.changed),
         "configuration": {"files": used, "overrides": overrides},
-        "parts": _parts(parts),
+        "parts": facts.listed_parts(parts),
         "left_out": contents.left_out(),
         "varies": contents.MEASURED,
-        "versions": dict(facts.versions),
-        "result": facts.result,
+        "versions": dict(said.versions),
+        "result": said.result,
     }
     files[contents.DESCRIPTION] = packing.json_bytes(description)
     files[contents.MEASURED] = packing.sealed(provenance.measured(jobs, results, root))
     named = {name: content for name, content in files.items() if name != contents.MEASURED}
-    files[contents.CRATE] = crate.metadata({**named, contents.MEASURED: b""}, jobs, facts)
+    files[contents.CRATE] = crate.metadata({**named, contents.MEASURED: b""}, jobs, said)
     path = packing.pack(files, out, pitb.__version__)
     rest = contents.not_asked_for(results, taken)
     unrecorded = provenance.unrecorded(jobs, made)
     return Made(path, len(files) + 1, tracked.changed, tuple(rest), tuple(unrecorded))
-
-
-def _parts(parts: dict[str, list[str]]) -> list[dict[str, Any]]:
-    meanings = {
-        "configured": "what the configuration asks for: traces, comparisons, tables, ledger, "
-        "evidence",
-        **{part.name: part.meaning for part in contents.PARTS},
-    }
-    return [
-        {"name": name, "meaning": meanings[name], "files": len(names)}
-        for name, names in parts.items()
-    ]
 
 
 def _within(path: Path, root: Path, files: dict[str, packing.Content]) -> str:
@@ -165,18 +152,9 @@ def _within(path: Path, root: Path, files: dict[str, packing.Content]) -> str:
 
 def _facts(root: Path, results: Path, config: Config, tracked: Sources) -> crate.Facts:
     citation = strict_yaml.load(root / "CITATION.cff").value
-    versions: dict[str, set[str]] = {}
-    machine: dict[str, set[str]] = {}
-    for run in config.runs:
-        metadata = trace.read(results / trace_path(run.id)).metadata
-        for name, version in metadata["versions"].items():
-            kind = machine if name == "target" else versions
-            key = f"target of {metadata['side']}" if name == "target" else name
-            kind.setdefault(key, set()).add(str(version))
-    machine["threads of PyTorch"] = {str(config.threads)}
-    versions["snakemake"] = {importlib.metadata.version("snakemake")}
-    versions.pop("pitb", None)
-    summaries = ("comparisons.summary", *(["ledger.summary"] if config.pages else []))
+    metadata = {run.id: trace.read(results / trace_path(run.id)).metadata for run in config.runs}
+    versions = facts.versions(config, metadata)
+    versions["snakemake"] = importlib.metadata.version("snakemake")
     return crate.Facts(
         version=pitb.__version__,
         title=str(citation["title"]),
@@ -185,9 +163,9 @@ def _facts(root: Path, results: Path, config: Config, tracked: Sources) -> crate
         license=str(citation["license"]),
         url=citation.get("repository-code") or citation.get("url"),
         date=tracked.date,
-        versions={name: ", ".join(sorted(found)) for name, found in sorted(versions.items())},
-        machine=[(name, ", ".join(sorted(found))) for name, found in sorted(machine.items())],
-        result="; ".join(read_text(results / name).strip() for name in summaries),
+        versions=dict(sorted(versions.items())),
+        machine=facts.machine(config, metadata),
+        result=facts.result(results, config),
     )
 
 

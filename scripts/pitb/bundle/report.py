@@ -1,11 +1,30 @@
 """What checking a bundle found, and how people read it."""
 
+import json as json_format
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 SHOWN = 40
 """Faults that are printed; the rest are counted, and stand in the JSON."""
+
+
+def printable(text: str, kept: str = "") -> str:
+    """Text of strangers as it may reach a terminal or a log: nothing in it does anything there.
+
+    What is not printable, such as escapes, ends of lines and marks that turn the direction of
+    writing, is written as JSON does, so that JSON stays JSON of the same value; the letters of
+    ``kept`` are left as they are.
+    """
+    return "".join(
+        letter if letter.isprintable() or letter in kept else json_format.dumps(letter)[1:-1]
+        for letter in text
+    )
+
+
+def json_text(found: Any) -> str:
+    """JSON as it is printed: letters of all scripts as they are, and nothing unprintable."""
+    return printable(json_format.dumps(found, indent=2, ensure_ascii=False), kept="\n")
 
 
 @dataclass(frozen=True)
@@ -63,4 +82,4 @@ def text(found: dict[str, Any]) -> str:
         lines.append(f"ALTERED: {len(faults)} faults")
     else:
         lines.append("OK: everything that can be computed again comes out as it is in the bundle")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))

@@ -28,29 +28,54 @@ _PROGRAM = re.compile(r".*\[(main\.py|main\.rs)\]\(")
 FINDINGS = ("findings.md", "findings.zh.md", "findings.csv", "findings.parquet")
 
 
-def check(folder: Path, names: Sequence[str], findings: bool, told: Report) -> None:
-    """Check every scope of the breadth that is in the bundle, and the findings beside them."""
+TAKEN = {
+    "judged": "the traces that it was judged by are not in the bundle",
+    "plans": "they are what was asked for, and taken as they are",
+    "reproductions": "they are programs, and nothing is run",
+}
+"""The folders of a scope, and why nothing makes them again."""
+
+
+def check(folder: Path, names: Sequence[str], findings: bool, told: Report) -> set[str]:
+    """Check every scope of the breadth that is in the bundle, and the findings beside them.
+
+    Returns:
+        The files that were looked at, or of which it is said that they are taken as they are.
+    """
     there = set(names)
+    read: set[str] = set()
     for scope in SCOPES:
         below = f"{RESULTS}/{scope}"
-        if not any(name.startswith(f"{below}/") for name in names):
+        own = [name.removeprefix(f"{below}/") for name in names if name.startswith(f"{below}/")]
+        if not own:
             continue
         judged = [f"{below}/judged/{item.key}/{name}" for item in optimizers() for name in JUDGED]
         judged += [f"{below}/coverage.json", f"{RESULTS}/evidence/schedules.json"]
         lacking = [name for name in judged if name not in there]
         if lacking:
-            told.taken(below, f"{lacking[0]} is not in the bundle ({len(lacking)} files in all)")
+            what = f"{lacking[0]} is not in the bundle ({len(lacking)} files in all)"
+            made = [name for name in own if name.partition("/")[0] not in ("coverage.json", *TAKEN)]
+            if made:
+                told.fault(below, f"it has {made[0]}, but {what}")
+            else:
+                told.taken(below, what)
+                read |= {f"{below}/{name}" for name in own}
             continue
-        cases = _check_sheets(folder, below, told)
+        cases, sheets = _check_sheets(folder, below, told)
+        read |= {*judged, *sheets, f"{below}/rows.parquet"}
         if f"{below}/findings.json" in there:
             _check_findings(folder, below, cases, told)
+            read |= {f"{below}/{name}" for name in ("findings.json", *FINDINGS)}
             if findings:
                 resized.check(folder, below, told)
             else:
                 told.taken(f"{below}/findings.json, sizes", "pitb verify --findings trains them")
-        told.taken(f"{below}/judged", "the traces that it was judged by are not in the bundle")
-        told.taken(f"{below}/findings.json", "the places in the libraries' sources are theirs")
-        told.taken(f"{below}/reproductions", "they are programs, and nothing is run")
+            told.taken(f"{below}/findings.json", "the places in the libraries' sources are theirs")
+        for name, why in TAKEN.items():
+            found = [f"{below}/{path}" for path in own if path.startswith(f"{name}/")]
+            if found:
+                told.taken(f"{below}/{name}", why)
+                read |= {*found}
     for name in FINDINGS:
         published, source = f"{RESULTS}/{name}", f"{RESULTS}/breadth/{name}"
         if published in there and source in there:
@@ -59,10 +84,12 @@ def check(folder: Path, names: Sequence[str], findings: bool, told: Report) -> N
                 told.fault(published, f"it is not {source}, of which it is a copy")
         elif published in there:
             told.taken(published, f"{source} is not in the bundle")
+        read.add(published)
+    return read
 
 
-def _check_sheets(folder: Path, below: str, told: Report) -> set[str]:
-    """Make every sheet again; the names of all cases that were judged, schedules among them."""
+def _check_sheets(folder: Path, below: str, told: Report) -> tuple[set[str], list[str]]:
+    """Make every sheet again; all cases that were judged, schedules among them, and the sheets."""
     outcomes: list[report.Record] = []
     kills: list[report.Record] = []
     about_papers: list[report.Record] = []
@@ -78,14 +105,16 @@ def _check_sheets(folder: Path, below: str, told: Report) -> set[str]:
     coverage = inputs.read_coverage(folder / below / "coverage.json")
     schedules = inputs.read_schedules(folder / RESULTS / "evidence/schedules.json")
     again = folder.parent / "again" / Path(below).name
+    sheets = []
     summarise.write(found, report.floor_of(floor), coverage, schedules, again)
     for path in sorted(again.iterdir()):
         told.checked["sheets"] += 1
+        sheets.append(f"{below}/{path.name}")
         stored, made = read_text(folder, f"{below}/{path.name}"), path.read_text(encoding="utf-8")
         if stored != made:
             told.fault(f"{below}/{path.name}", first_difference(stored, made))
     _check_rows(folder, below, told)
-    return {str(row["case"]) for row in (*outcomes, *schedules["rows"])}
+    return {str(row["case"]) for row in (*outcomes, *schedules["rows"])}, sheets
 
 
 def _floor_rows(batch: parquet.Batch) -> list[report.Record]:

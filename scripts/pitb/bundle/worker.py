@@ -1,7 +1,7 @@
 """The process that reads what strangers have sent; `pitb.bundle.limits` starts it.
 
-Called with a task, its options as JSON, megabytes, the file for its answer, a folder for its own
-use, and the bundles.
+Called with a task, its options as JSON, megabytes, seconds, the file for its answer, a folder for
+its own use, and the bundles.
 """
 
 import json
@@ -15,8 +15,9 @@ from pitb.errors import PitbError
 
 def main() -> int:
     """Do the task; its answer is JSON, the value or ``{"error": sentence}``."""
-    task, options, megabytes, answer, work, *paths = sys.argv[1:]
+    task, options, megabytes, seconds, answer, work, *paths = sys.argv[1:]
     limits.limit_memory(int(megabytes))
+    limits.limit_time(float(seconds))
     _note_reading(Path(work))
     code = 0
     found: Any

@@ -9,7 +9,6 @@ not be read or was altered.
 """
 
 import argparse
-import json
 from pathlib import Path
 
 from pitb.cli.verify import add_limits
@@ -30,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, and print what differs."""
-    from pitb.bundle import diff, limits
+    from pitb.bundle import diff, limits, report
 
     paths = [arguments.a, arguments.b]
     a, b = limits.run("figures", paths, arguments.seconds, arguments.memory)
@@ -38,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         side["bundle"] = str(path)
     found = diff.diff(a, b)
     if arguments.json:
-        print(json.dumps(diff.as_json(a, b, found), indent=2, ensure_ascii=False))
+        print(report.json_text(diff.as_json(a, b, found)))
     else:
         print(diff.text(a, b, found, arguments.all))
     return int(found.real > 0)

@@ -9,10 +9,10 @@ Exit code 0 where all is as it must be, 1 where something was altered, 2 where i
 """
 
 import argparse
-import json
 from pathlib import Path
 
 from pitb.arguments import count
+from pitb.bundle import limits
 
 HELP = "check a bundle: checksums, and everything computed again from its traces"
 EXAMPLES = """  pitb verify pitb-0.1.0-4f0c6a61c6cf2d2c7f2b7d1a53a0e6b1.zip
@@ -22,16 +22,17 @@ EXAMPLES = """  pitb verify pitb-0.1.0-4f0c6a61c6cf2d2c7f2b7d1a53a0e6b1.zip
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
     """How much reading strangers' files may take."""
-    parser.add_argument(
-        "--seconds", type=count, default=28, metavar="N", help="most time it may take (default: 28)"
-    )
-    parser.add_argument(
-        "--memory",
-        type=count,
-        default=1000,
-        metavar="MB",
-        help="most memory it may take (default: 1000)",
-    )
+    for name, letter, most, what in (
+        ("--seconds", "N", limits.SECONDS, "time"),
+        ("--memory", "MB", limits.MEGABYTES, "memory"),
+    ):
+        parser.add_argument(
+            name,
+            type=count,
+            default=most,
+            metavar=letter,
+            help=f"most {what} it may take (default: {most})",
+        )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -48,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, and say what is wrong and where."""
-    from pitb.bundle import limits, report
+    from pitb.bundle import report
 
     found = limits.run(
         "verify",
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     found["bundle"] = str(arguments.bundle)
     if arguments.json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(report.json_text(found))
     else:
         print(report.text(found))
     return int(bool(found["faults"]))
