@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 from dataclasses import dataclass
@@ -105,27 +106,33 @@ class Ended:
     """The most memory of it and of the processes that it waited for."""
 
 
+MEASURED = """
+import json, resource, subprocess, sys
+ended = subprocess.run(sys.argv[2:])
+used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+with open(sys.argv[1], "w") as file:
+    json.dump({"code": ended.returncode, "used": used}, file)
+"""
+"""Calls a command and notes its memory: from a process that is small, since Linux counts to a
+process what the one that started it holds."""
+
+
 def pitb(*words: object, cwd: Path | None = None) -> Ended:
     """Call pitb as its users do, and measure it."""
     package = Path(__file__).parent.parent / "scripts"
     others = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
     began = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pitb", *map(str, words)],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(package), *others])},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    out, err = process.stdout.read(), process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.stdout.close()
-    process.stderr.close()
-    process.returncode = os.waitstatus_to_exitcode(status)
+    with tempfile.TemporaryDirectory() as folder:
+        note = Path(folder) / "measured.json"
+        command = [sys.executable, "-m", "pitb", *map(str, words)]
+        ended = subprocess.run(
+            [sys.executable, "-S", "-c", MEASURED, str(note), *command],
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(package), *others])},
+            capture_output=True,
+            text=True,
+        )
+        seconds = time.monotonic() - began
+        found = json.loads(note.read_text())
     unit = 1 if sys.platform == "darwin" else 1024
-    return Ended(
-        process.returncode, out, err, time.monotonic() - began, usage.ru_maxrss * unit / 1e6
-    )
+    return Ended(found["code"], ended.stdout, ended.stderr, seconds, found["used"] * unit / 1e6)

@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import sys
 import tomllib
 from pathlib import Path
 
@@ -33,7 +32,7 @@ from pitb.watch.changes import NOT_COMPILED, NOT_RUN, NOT_TRIED, Facts
 from pitb.watch.training import Trainers
 from pitb.watch.versions import Wanted
 from pitb.watch.workspace import Workspace
-from watching import FEATURES, config_programs, fake_cargo, project_programs
+from watching import FEATURES, config_programs, executable, fake_cargo, project_programs
 
 pytestmark = pytest.mark.pipeline
 
@@ -51,8 +50,7 @@ def setup(root, tmp_path):
 def program(path, text):
     """A program in Python."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!{sys.executable}\n{text}\n")
-    path.chmod(0o755)
+    executable(path, text)
     return path
 
 
@@ -326,7 +324,7 @@ def test_a_probe_that_compiles_and_prints_nothing_does_not_run(tmp_path):
     place = Workspace(tmp_path / "w", "9.9.9", (), "Flex", "f")
     good = config_programs(tmp_path / "good")
     for name, path in good.items():
-        program(place.program(name), path.read_text().partition("\n")[2])
+        program(place.program(name), path.with_name(f"{path.name}.py").read_text())
     program(place.program("config-sgd"), "import sys; sys.exit('thread panicked: no backend')")
     program(place.program("config-adam"), "print('no JSON')")
     built = Built([name for name in good if name != "config-lion"], {"config-lion": "E0432: gone"})

@@ -1,6 +1,7 @@
 """What the tests of `pitb watch` have in common: a cargo and a registry that build nothing."""
 
 import json
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -12,8 +13,7 @@ from pitb.watch import workspace
 
 FEATURES = ("autodiff", "flex", "optim", "std")
 
-CARGO = r"""#!{python}
-import json, os, shutil, sys
+CARGO = r"""import json, os, shutil, sys
 from pathlib import Path
 
 plan = json.loads(Path({plan!r}).read_text())
@@ -90,10 +90,17 @@ def fake_cargo(folder, crates, programs, messages=(), offline=False, broken=""):
         )
     )
     log.touch()
-    text = CARGO.format(python=sys.executable, plan=str(plan), log=str(log))
-    (folder / "cargo").write_text(text)
-    (folder / "cargo").chmod(0o755)
+    executable(folder / "cargo", CARGO.format(plan=str(plan), log=str(log)))
     return log
+
+
+def executable(path, code):
+    """A program at ``path`` that runs this Python code; a shebang would end at a space."""
+    script = path.with_name(f"{path.name}.py")
+    script.write_text(code)
+    words = shlex.join([sys.executable, str(script)])
+    path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    path.chmod(0o755)
 
 
 def config_programs(folder, changed=None):
@@ -105,8 +112,7 @@ def config_programs(folder, changed=None):
         fields = {**entry["fields"], **(changed or {}).get(probe.config, {})}
         text = json.dumps({"debug": entry["debug"], "fields": fields})
         path = folder / workspace.config_program(probe.config)
-        path.write_text(f"#!{sys.executable}\nprint({text!r})\n")
-        path.chmod(0o755)
+        executable(path, f"print({text!r})\n")
         found[path.name] = path
     return found
 
