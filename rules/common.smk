@@ -22,7 +22,12 @@ from pitb.errors import PitbError
 from pitb.pages import PAGES
 from pitb.labels import SHEETS
 from pitb.registry import optimizers
-from pitb.results import EXPLAINED, comparison_path, explanation_path
+from pitb.results import (
+    EXPLAINED,
+    FINDINGS,
+    comparison_path,
+    explanation_path,
+)
 
 TARGET = ROOT / "target"
 
@@ -218,7 +223,6 @@ def end_at_once():
 CONFIG = read_config()
 OPTIMIZERS = [optimizer.key for optimizer in optimizers()]
 PLANS = [f"results/{{scope}}/plans/{key}.json" for key in OPTIMIZERS]
-FINDINGS = (".md", ".zh.md", ".csv", ".parquet")
 OUTCOMES = [f"results/{{scope}}/judged/{key}/outcomes.json" for key in OPTIMIZERS]
 
 # `python` in a shell command is this environment's, also where the environment is not activated.

@@ -238,11 +238,7 @@ def by_burn_name(name: str) -> Optimizer:
     Raises:
         PitbError: There is none; names the nearest.
     """
-    for optimizer in optimizers():
-        if optimizer.burn == name:
-            return optimizer
-    near = nearest(name, [optimizer.burn for optimizer in optimizers()])
-    raise PitbError(f"burn has no optimizer {name!r}; nearest: {near!r}")
+    return _named("burn", name, "burn has no optimizer {!r}")
 
 
 def set_option(options: Options, name: str, value: Any) -> None:
@@ -261,8 +257,13 @@ def by_pytorch_name(name: str) -> Optimizer:
     Raises:
         PitbError: There is none; names the nearest.
     """
+    return _named("pytorch", name, "no optimizer {!r} is known")
+
+
+def _named(library: str, name: str, unknown: str) -> Optimizer:
+    """The optimizer of that name in one library, or an error in the words of ``unknown``."""
     for optimizer in optimizers():
-        if optimizer.pytorch == name:
+        if getattr(optimizer, library) == name:
             return optimizer
-    near = nearest(name, [optimizer.pytorch for optimizer in optimizers()])
-    raise PitbError(f"no optimizer {name!r} is known; nearest: {near!r}")
+    near = nearest(name, [getattr(optimizer, library) for optimizer in optimizers()])
+    raise PitbError(f"{unknown.format(name)}; nearest: {near!r}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pitb.config import Config, Pair
 from pitb.labels import SHEETS, TITLES, Text, both
 from pitb.pages import PAGES
-from pitb.results import explanation_path, pair_name, plot_path, remaining_path
+from pitb.results import SCOPES, explanation_path, pair_name, plot_path, remaining_path
 
 
 def _joined(text: Text) -> str:
@@ -33,7 +33,7 @@ PAGE_NAMES: dict[str, str] = {
     "one-step": "One step 一步",
     "optimizer-defaults": "Optimizer defaults differ 优化器默认值不同",
 }
-SCOPE_NAMES = {"breadth-slice": "The slice 部分", "breadth": "All of it 全部"}
+SCOPE_NAMES = dict(zip(SCOPES, ("The slice 部分", "All of it 全部"), strict=True))
 PLOT_NAMES = {
     "loss": "1 Loss of both sides 两边的 loss",
     "steps": "2 Difference by step 每步的差",

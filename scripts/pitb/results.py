@@ -26,6 +26,10 @@ def step_json_path(run: str) -> str:
     return evidence_path(f"train-step/{run}")
 
 
+SCOPES = ("breadth-slice", "breadth")
+"""The folders of the breadth: the slice of it, and all."""
+FINDINGS = (".md", ".zh.md", ".csv", ".parquet")
+"""What the findings are written as."""
 EXPLAINED = (".md", ".zh.md", ".json", ".svg")
 """What an explanation is written as."""
 

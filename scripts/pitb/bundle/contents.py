@@ -22,7 +22,7 @@ from pitb import batches
 from pitb.config import Config
 from pitb.ledger import SUFFIXES
 from pitb.pages import PAGES
-from pitb.results import comparison_path
+from pitb.results import FINDINGS, SCOPES, comparison_path
 
 FORMAT = 1
 """Of bundles; a change that older versions cannot read raises it."""
@@ -33,8 +33,6 @@ MANIFEST = "manifest-sha256.txt"
 ADDED = (DESCRIPTION, CRATE, MEASURED, MANIFEST)
 """The files that a bundle has beside the project's and the results."""
 RESULTS = "results"
-SCOPES = ("breadth-slice", "breadth")
-"""The folders of the breadth, below the results."""
 SUFFIXES_OF_TABLES = (".md", ".zh.md", ".csv")
 HASH_DIGITS = 32
 _NAME = re.compile(rf"(?<![0-9a-f])([0-9a-f]{{{HASH_DIGITS}}})(?![0-9a-f])")
@@ -53,7 +51,7 @@ class Part:
 PARTS = (
     Part(
         "findings",
-        tuple(f"findings{suffix}" for suffix in (".md", ".zh.md", ".csv", ".parquet")),
+        tuple(f"findings{suffix}" for suffix in FINDINGS),
         "every difference in a default or an equation",
     ),
     Part(

@@ -15,17 +15,18 @@ from pitb.breadth import findings_page, inputs, report, summarise
 from pitb.breadth.finding import from_plain
 from pitb.breadth.records import ROW_COLUMNS
 from pitb.bundle import resized
-from pitb.bundle.contents import RESULTS, SCOPES
+from pitb.bundle.contents import RESULTS
 from pitb.bundle.inside import first_difference, read_text
 from pitb.bundle.report import Report
 from pitb.errors import PitbError
 from pitb.labels import LANGUAGES
 from pitb.registry import optimizers
+from pitb.results import FINDINGS, SCOPES
 
 JUDGED = ("outcomes.json", "kills.json", "papers.json", "rows.parquet")
 _SECTION = re.compile(r"### (\S+)")
 _PROGRAM = re.compile(r".*\[(main\.py|main\.rs)\]\(")
-FINDINGS = ("findings.md", "findings.zh.md", "findings.csv", "findings.parquet")
+WRITTEN = tuple(f"findings{suffix}" for suffix in FINDINGS)
 
 
 TAKEN = {
@@ -65,7 +66,7 @@ def check(folder: Path, names: Sequence[str], findings: bool, told: Report) -> s
         read |= {*judged, *sheets, f"{below}/rows.parquet"}
         if f"{below}/findings.json" in there:
             _check_findings(folder, below, cases, told)
-            read |= {f"{below}/{name}" for name in ("findings.json", *FINDINGS)}
+            read |= {f"{below}/{name}" for name in ("findings.json", *WRITTEN)}
             if findings:
                 resized.check(folder, below, told)
             else:
@@ -76,7 +77,7 @@ def check(folder: Path, names: Sequence[str], findings: bool, told: Report) -> s
             if found:
                 told.taken(f"{below}/{name}", why)
                 read |= {*found}
-    for name in FINDINGS:
+    for name in WRITTEN:
         published, source = f"{RESULTS}/{name}", f"{RESULTS}/breadth/{name}"
         if published in there and source in there:
             told.checked["findings"] += 1

@@ -26,7 +26,7 @@ def main() -> int:
     except PitbError as error:
         found, code = {"error": str(error)}, limits.REFUSED
     except ModuleNotFoundError as error:
-        message = f"{error.name} is not installed here; pip install pitb brings it"
+        message = f"{error.name} is not installed here; pip install path/to/pitb brings it"
         found, code = {"error": message}, limits.REFUSED
     except MemoryError:
         message = f"{' and '.join(paths)} takes more memory than is allowed (--memory)"

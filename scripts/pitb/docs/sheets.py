@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from pitb.docs.source import Source
 from pitb.errors import PitbError
 from pitb.labels import SHEETS, Text, both
+from pitb.results import SCOPES
 from pitb.tables import Figure, Table
 
-SCOPES = ("breadth", "breadth-slice")
 TITLES: dict[str, Text] = {
     "comparisons": both("Every comparison and its verdict", "每一对比较和它的结论"),
     "findings": both("Every difference in a default or an equation", "默认值或公式的每一处差别"),
