@@ -125,7 +125,6 @@ def follows(found: Trace, side: Configuration) -> Followed:
         case = replace(side.case(), problem=name, steps=run.steps)
         limit = laws.law(case, f"{side.side}--reference")
         responses = response(replace(run, states=False), reference, limit) if limit.nudge else {}
-    moved = of_kind(responses, "param")
     if (found.error is None) != (reference.error is None):
         ended = found.error or reference.error
         return Followed([("its end", f"one of it and the reference ends early: {ended}")])
@@ -148,11 +147,14 @@ def follows(found: Trace, side: Configuration) -> Followed:
             sentences.setdefault(entry.quantity, (entry.where, what))
             continue
         a, b = found.of(entry), reference.of(other)
-        place = (entry.quantity, entry.tensor)
+        # A loss that is kept is as exact as the losses are, however small it is.
+        kept_loss = entry.quantity == "state.prev_loss"
+        place = ("loss", "") if kept_loss else (entry.quantity, entry.tensor)
         finite = np.isfinite(a) & np.isfinite(b)
         largest = max(np.abs(a[finite]).max(initial=0), np.abs(b[finite]).max(initial=0))
         scales[place] = scale = max(float(largest), scales.get(place, 0.0))
-        tolerance = limit.tolerance(min(entry.step, run.steps), moved)
+        kind = entry.quantity.partition(".")[0]
+        tolerance = limit.tolerance(min(entry.step, run.steps), of_kind(responses, kind))
         if not limit.decides(tolerance):
             followed.undecided += 1
             continue

@@ -5,6 +5,7 @@ import io
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from pitb.files import read_json, read_text
 from pitb.labels import both
 from pitb.results import trace_path
 from pitb.tables import label, line
+from pitb.watch import changes
 
 COLUMNS = {
     "step": both(
@@ -144,6 +146,30 @@ def recorded_numbers(root: Path) -> int:
     return sum(e.count for e in update if e.shape) // parameters
 
 
+def _watched(root: Path) -> Any:
+    return read_json(root / "bench/watched.json")
+
+
+def watched(root: Path, language: str) -> str:
+    """What other versions change, as it was kept when it was last watched."""
+    return "\n".join(changes.sections(_watched(root), language, level=3))
+
+
+def watched_call(root: Path, language: str) -> str:
+    """The call that watched them, and where and when it was."""
+    found = _watched(root)
+    named = " ".join(f"--{item['library']} {item['version']}" for item in found["versions"])
+    own = ", ".join(f"{library} {version}" for library, version in found["own"].items())
+    where = (found["machine"], f"rustc {found['rustc']}", f"Python {found['python']}")
+    return WATCHED[language].format(
+        named=named, own=own, date=found["date"], where=", ".join(where)
+    )
+
+
+WATCHED = both(
+    "`pitb watch {named}` printed this on {date}, on {where}, compared with {own}.",
+    "这是 `pitb watch {named}` 在 {date} 打印的：{where}，对照的是 {own}。",
+)
 NUMBER_BYTES = 8
 """Of a value in a trace."""
 
@@ -162,6 +188,8 @@ CONTENTS = {
     "ledger-tolerance": lambda root, language: f"{ledger.PAGE_TOLERANCE:g}",
     "ledger-kinds": ledger_kinds,
     "comparisons": comparisons,
+    "watched": watched,
+    "watched-call": watched_call,
     "trace-columns": trace_columns,
     "trace-dtypes": dtypes,
     "trace-quantities": quantities,

@@ -21,6 +21,7 @@ STATUSES = (UNCHANGED, CHANGED, *FAILURES, NOT_TRIED)
 FAILED = "failed"
 COUNTED = (UNCHANGED, CHANGED, FAILED, NOT_TRIED)
 """The same as the totals count it."""
+WITHIN = "of which within rounding"
 PROGRAM, DEFAULT, EQUATION, FIGURE = "program", "default", "equation", "figure"
 KINDS = (PROGRAM, DEFAULT, EQUATION, FIGURE)
 Why = tuple[str, str]
@@ -112,7 +113,10 @@ def read_facts(path: Path) -> Facts:
 
 
 def totals(found: Facts) -> dict[str, dict[str, int]]:
-    """By kind and `counted` status the number of items, and their sum; checked to add up."""
+    """By kind and `counted` status the number of items, and their sum; checked to add up.
+
+    Of the unchanged ones, `WITHIN` are those that differ by no more than rounding.
+    """
     counts = Counter((item.kind, counted(item.status)) for item in found.items)
     result: dict[str, dict[str, int]] = {}
     for kind in KINDS:
@@ -120,7 +124,11 @@ def totals(found: Facts) -> dict[str, dict[str, int]]:
         total = sum(item.kind == kind for item in found.items)
         if sum(of_kind.values()) != total:
             raise AssertionError(f"{of_kind} do not add up to {total}")
-        result[kind] = {"total": total, **of_kind}
+        within = sum(
+            item.kind == kind and item.status == UNCHANGED and item.then != item.before
+            for item in found.items
+        )
+        result[kind] = {"total": total, **of_kind, WITHIN: within}
     return result
 
 
@@ -197,38 +205,55 @@ def said(text: str, language: str) -> str:
 
 def markdown(found: Sequence[Facts], language: str) -> str:
     """The table for people, its headings in ``language``, ``en`` or ``zh``."""
+    title = f"# {said('What other versions change', language)}"
+    return "\n".join([title, "", *sections(as_json(found), language), ""])
+
+
+def sections(found: Mapping[str, Any], language: str, level: int = 2) -> list[str]:
+    """The lines of Markdown below the title.
+
+    Args:
+        found: What `as_json` gives.
+        language: Of the headings, ``en`` or ``zh``.
+        level: Of the headings.
+    """
 
     def of(text: str) -> str:
         return said(text, language)
 
-    lines = [f"# {of('What other versions change')}", "", f"## {of('Totals')}", ""]
-    head = ["version", "compared with", "kind", "total", *COUNTED, "of which within rounding"]
+    def heading(text: str) -> list[str]:
+        return [f"{'#' * level} {of(text)}", ""]
+
+    lines = heading("Totals")
+    head = ["version", "compared with", "kind", "total", *COUNTED, WITHIN]
     lines += [line(map(of, head)), line(["---"] * len(head))]
-    for facts in found:
-        for kind, counts in totals(facts).items():
+    for version in found["versions"]:
+        for kind, counts in version["totals"].items():
             if counts["total"]:
-                within = sum(
-                    item.kind == kind and item.status == UNCHANGED and item.then != item.before
-                    for item in facts.items
-                )
-                numbers = [str(counts[name]) for name in ("total", *COUNTED)]
-                lines.append(line([facts.name, facts.before, of(kind), *numbers, str(within)]))
-    lines += ["", f"## {of('Changes')}", ""]
-    listed = [row for facts in found for row in rows(facts)]
+                numbers = [str(counts[name]) for name in ("total", *COUNTED, WITHIN)]
+                lines.append(line([_name(version), version["before"], of(kind), *numbers]))
+    lines += ["", *heading("Changes")]
+    listed = [row for version in found["versions"] for row in version["rows"]]
     if listed:
         names = [field.name for field in fields(Row)]
         lines += [line(map(of, names)), line(["---"] * len(names))]
         for row in listed:
-            cells = {**asdict(row), "kind": of(row.kind), "outcome": of(row.outcome)}
+            cells = {**row, "kind": of(row["kind"]), "outcome": of(row["outcome"])}
             lines.append(line(str(cells[name]) for name in names))
     else:
         lines.append(of("Nothing changed, and all was tried."))
-    lines += ["", f"## {of('Each version')}", ""]
-    for facts in found:
-        size = f"{facts.seconds:.0f} s {of('for the last build or installation')}"
-        lines.append(f"- {facts.name}: {size}, {facts.megabytes:.0f} MB {of('on the disk')}")
-        lines += [f"  - {note}" for note in facts.notes]
-    return "\n".join([*lines, ""])
+    lines += ["", *heading("Each version")]
+    for version in found["versions"]:
+        took = f"{version['seconds']:.0f} s {of('for the last build or installation')}"
+        lines.append(
+            f"- {_name(version)}: {took}, {version['megabytes']:.0f} MB {of('on the disk')}"
+        )
+        lines += [f"  - {note}" for note in version["notes"]]
+    return lines
+
+
+def _name(version: Mapping[str, Any]) -> str:
+    return f"{version['library']} {version['version']}"
 
 
 def as_csv(found: Iterable[Facts]) -> str:
