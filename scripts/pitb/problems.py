@@ -65,6 +65,12 @@ class Problem:
         """The prescribed gradients of update ``step``, 1 being the first."""
         return self.gradients[(step - 1) % len(self.gradients)]
 
+    def described(self) -> dict[str, Any]:
+        """What the metadata of a trace say of its model: name, number of parameters, tensors."""
+        tensors = [{"name": n, "shape": list(value.shape)} for n, value in self.parameters.items()]
+        count = sum(value.size for value in self.parameters.values())
+        return {"name": self.name, "parameters": count, "tensors": tensors}
+
     def json(self) -> dict[str, Any]:
         """As burn's side reads it."""
         return {

@@ -451,14 +451,7 @@ def _metadata(run: Run, found: Problem) -> dict[str, Any]:
             "clip": run.clip,
             "initial_state": "float64",
         },
-        "model": {
-            "name": found.name,
-            "parameters": sum(value.size for value in found.parameters.values()),
-            "tensors": [
-                {"name": name, "shape": list(value.shape)}
-                for name, value in found.parameters.items()
-            ],
-        },
+        "model": found.described(),
         "dtype": run.dtype,
         "versions": {
             "pitb": pitb.__version__,

@@ -257,14 +257,7 @@ def as_trace(
             "clip": None,
             "initial_state": spec.get("initial_state", "float64"),
         },
-        "model": {
-            "name": found.name,
-            "parameters": sum(value.size for value in found.parameters.values()),
-            "tensors": [
-                {"name": name, "shape": list(value.shape)}
-                for name, value in found.parameters.items()
-            ],
-        },
+        "model": found.described(),
         "dtype": dtype,
         "versions": {"pitb": pitb.__version__, "burn": version, "program": "probe"},
     }
