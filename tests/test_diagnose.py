@@ -119,6 +119,13 @@ def test_muon_in_bfloat16_is_recovered(name, dtype):
     assert recover.failure(diagnosed(run), recover.of_run(run, "pytorch")) is None
 
 
+@pytest.mark.parametrize("beta", [0.1, 0.3, 0.5, 0.8, 0.97])
+def test_a_weight_that_few_signs_show_is_within_its_interval(beta):
+    # Signs allow one beta in a narrow range of the other, and slopes say nothing.
+    run = run_of("Lion", problem="inf", lr=0.003, options={"betas": [beta, 0.8]}, dtype="float64")
+    assert recover.failure(diagnosed(run), recover.of_run(run, "pytorch")) is None
+
+
 def lbfgs(side="pytorch", dtype="float32", states=True, choices=None, **options):
     start = space.base("LBFGS", side)
     equations = start.equations

@@ -398,7 +398,8 @@ def _where(view: View, k: int, column: int) -> tuple[int, str, int]:
     raise AssertionError("a column beyond the view")
 
 
-FAR_APART = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)
+FAR_APART = (*(i / 20 for i in range(20)), 0.98, 0.99, 0.999)
+"""Of a weight within [0, 1): what only jumps may allow one value in a narrow range of another."""
 
 
 def interval(
@@ -450,12 +451,20 @@ def interval(
         return False
 
     bottom, top = limits(name)
+    ends = (value, value)
+    if jumping and not usable[0] and bottom == 0 and np.isfinite(top):
+        # What is possible may have gaps, so the ends are looked for from outside.
+        outer = sorted({*FAR_APART, value})
+        ends = (
+            next((at for at in outer if at <= value and holds(at)), value),
+            next((at for at in reversed(outer) if value <= at < top and holds(at)), value),
+        )
     unit = 1e-12 * max(abs(value), 1e-6)
     if name.startswith("eps"):
         unit = 1e-9 * max(value, 1e-12 * problem.scale)
     return (
-        _edge(value, bottom, -unit, holds),
-        _edge(value, top, unit, holds),
+        _edge(ends[0], bottom, -unit, holds),
+        _edge(ends[1], top, unit, holds),
     )
 
 
