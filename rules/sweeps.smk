@@ -22,7 +22,7 @@ def sweep_batches(name):
     from pitb.sweeps import plan
 
     try:
-        return plan.digests(sweep_file(name))
+        return plan.digests(sweep_file(name), Path(f"results/sweeps/{name}"))
     except PitbError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.stderr.flush()

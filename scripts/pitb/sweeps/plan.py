@@ -1,14 +1,15 @@
 """Which run is in which batch, and the files that a job reads its batch from.
 
-A run's place follows from its digest alone: the digests are cut into as many equal ranges as there
+A new run's place follows from its digest: the digests are cut into as many equal ranges as there
 are batches. That number is a power of two unless the sweep gives it, so that a sweep that grows
-keeps its batches, or splits each in two.
+keeps its batches, or splits each in two. Runs that were planned before stay where they were, and a
+run that was edited, which is a new one to the pipeline, takes the place that it has left: so one
+edit changes one batch.
 """
 
 import hashlib
 import json
-import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,17 @@ SIDES = ("pytorch", "burn")
 VERSION = 1
 """Of what batches hold; another one trains all batches anew."""
 Batch = dict[str, Any]
+PLACES = "places.json"
+"""Keeps the places of runs from one plan to the next; no rule's output, which would be deleted."""
+PLACES_SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["count", "places"],
+    "properties": {
+        "count": {"type": "integer", "minimum": 1},
+        "places": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+    },
+}
 TEXT: schema.Schema = {"type": "string"}
 BATCH = schema.having(
     version={"const": VERSION},
@@ -51,18 +63,46 @@ def place_of(digest: str, count: int) -> int:
     return (int(digest[:16], 16) * count) >> 64
 
 
-def batches(sweep: Sweep) -> dict[str, list[str]]:
+def places(sweep: Sweep, before: Mapping[str, int] | None = None) -> dict[str, int]:
+    """The number of each run's batch, by name; ``before`` has those of an earlier plan."""
+    count = count_batches(sweep)
+    before = before or {}
+    found = {name: before[name] for name in sweep.points if name in before}
+    left = [before[name] for name in sorted(before) if name not in sweep.points]
+    added = [name for name in sorted(sweep.points) if name not in before]
+    for number, name in enumerate(added):
+        digest = sweep.points[name].digest
+        found[name] = left[number] if number < len(left) else place_of(digest, count)
+    return found
+
+
+def batches(sweep: Sweep, before: Mapping[str, int] | None = None) -> dict[str, list[str]]:
     """The names of the runs of each batch that has some, in order."""
     count = count_batches(sweep)
     width = len(str(count - 1))
     found: dict[int, list[str]] = {}
-    for name, point in sweep.points.items():
-        found.setdefault(place_of(point.digest, count), []).append(name)
+    for name, place in places(sweep, before).items():
+        found.setdefault(place, []).append(name)
     return {f"{place:0{width}}of{count}": sorted(found[place]) for place in sorted(found)}
 
 
+def read_places(sweep: Sweep, folder: Path) -> dict[str, int]:
+    """Where the runs of an earlier plan were, if it had as many batches; empty otherwise.
+
+    Raises:
+        PitbError: The file that keeps them is malformed.
+    """
+    path = folder / "plan" / PLACES
+    if not path.is_file():
+        return {}
+    found = schema.read(path, PLACES_SCHEMA)
+    if found["count"] != count_batches(sweep):
+        return {}
+    return dict(found["places"])
+
+
 @cache
-def digests(path: Path) -> dict[str, tuple[str, str]]:
+def digests(path: Path, folder: Path) -> dict[str, tuple[str, str]]:
     """Of each batch of a sweep's file: the digest of what is trained, and of how it is compared.
 
     Raises:
@@ -71,7 +111,7 @@ def digests(path: Path) -> dict[str, tuple[str, str]]:
     sweep = read(path)
     return {
         batch: (digest := digest_of(sweep.points[name] for name in names), _comparing(sweep, digest))
-        for batch, names in batches(sweep).items()
+        for batch, names in batches(sweep, read_places(sweep, folder)).items()
     }
 
 
@@ -95,9 +135,12 @@ def write(path: Path, folder: Path) -> Sweep:
         PitbError: The sweep is malformed, or a file cannot be written.
     """
     sweep = read(path)
-    cut = batches(sweep)
+    before = read_places(sweep, folder)
+    cut = batches(sweep, before)
     plan = folder / "plan"
-    shutil.rmtree(plan, ignore_errors=True)
+    _remove_others(folder, cut)
+    kept = {"count": count_batches(sweep), "places": places(sweep, before)}
+    write_json(plan / PLACES, kept, indent=None)
     for batch, names in cut.items():
         points = [sweep.points[name] for name in names]
         value = {
@@ -117,12 +160,12 @@ def write(path: Path, folder: Path) -> Sweep:
     given = {key for point in sweep.points.values() for key in point.options}
     about["axes"] = sorted(given)
     write_json(plan / "sweep.json", {**about, "runs": len(sweep.points), "batches": list(cut)})
-    _remove_others(folder, cut)
     return sweep
 
 
 def _remove_others(folder: Path, cut: Iterable[str]) -> None:
     wanted = {
+        "plan": {PLACES, *(f"{batch}.json" for batch in cut)},
         "traces": {f"{side}-{batch}.parquet" for batch in cut for side in SIDES},
         "comparisons": {f"{batch}.parquet" for batch in cut},
         "outcomes": {f"{batch}.parquet" for batch in cut},
