@@ -5,7 +5,7 @@ A sentence on what is wrong names file, line and key. No library of either side 
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -123,7 +123,7 @@ class _Checker:
             self.clip(path, value)
 
     def clip(self, path: Key, value: dict[str, Any]) -> None:
-        scope = value.get("scope")
+        scope = str(value.get("scope"))
         if scope not in CLIPS:
             self.refuse(path, f"scope is {scope!r}; allowed: {', '.join(CLIPS)}")
         for key, item in value.items():
@@ -204,7 +204,7 @@ def _random(block: Block, checker: _Checker) -> Iterator[Point]:
             if wrong is not None:
                 checker.refuse(("axes", name, *([second] if second else [])), wrong)
     checked: set[str] = set()
-    single = {**read_schema()["$defs"]["point"]}
+    single: schema.Schema = read_schema()["$defs"]["point"]
     for number in range(block["n"]):
         point: Block = {}
         for name, second, value in flat:
@@ -238,4 +238,8 @@ def _kind(value: Any) -> Any:
     return value
 
 
-_EXPAND = {"grid": _grid, "list": _listed, "random": _random}
+_EXPAND: dict[str, Callable[[Any, "_Checker"], Iterator[Point]]] = {
+    "grid": _grid,
+    "list": _listed,
+    "random": _random,
+}

@@ -1,4 +1,4 @@
-"""The comparison of a batch: as `pitb.compare` compares two traces, for all runs of one shape at once.
+"""The comparison of a batch, as `pitb.compare` compares two traces, for many runs at once.
 
 Runs whose traces list the same contents are one matrix on each side, a row for each run, and every
 tensor is a block of its columns. A run of which anything is unusual (another start, a NaN on one
@@ -93,7 +93,9 @@ def judge(batch: Batch, pytorch: dataset.Batch, burn: dataset.Batch) -> tuple[li
         groups.setdefault(key, []).append(name)
     place = {name: number for number, name in enumerate(names)}
     for (layout_a, layout_b), members in groups.items():
-        group = _Group(batch, members, pytorch, burn, pytorch.layouts[layout_a], burn.layouts[layout_b])
+        group = _Group(
+            batch, members, pytorch, burn, pytorch.layouts[layout_a], burn.layouts[layout_b]
+        )
         outcomes |= group.judge(rows, place)
     return [outcomes[name] for name in names], rows
 
@@ -182,11 +184,11 @@ class _Group:
             x, y = _of(a, entry), _of(b, starts[1][key])
             bits = np.ascontiguousarray(x).view(np.int64) == np.ascontiguousarray(y).view(np.int64)
             found &= bits.all(axis=1)
-        for x, y in pairs:
-            found &= (np.isnan(_of(a, x)) == np.isnan(_of(b, y))).all(axis=1)
+        for one, other in pairs:
+            found &= (np.isnan(_of(a, one)) == np.isnan(_of(b, other))).all(axis=1)
         for i, name in enumerate(self.names):
             found[i] &= self.pytorch.error(name) is None and self.burn.error(name) is None
-        if not any(x.count for x, _ in pairs):
+        if not any(one.count for one, _ in pairs):
             found[:] = False
         return found
 
@@ -300,7 +302,7 @@ def row_columns(a: Array, b: Array, dtype: str) -> dict[str, Array]:
     runs, count = a.shape
     if count == 0:
         nothing, zeros = np.full(runs, math.nan), np.zeros(runs)
-        found = {name: zeros for name in ("max_abs", "max_ulp", "relative", "rmse")}
+        found = dict.fromkeys(("max_abs", "max_ulp", "relative", "rmse"), zeros)
         return {"worst_index": np.zeros(runs, dtype=np.int64), "a": nothing, "b": nothing, **found}
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         difference = np.abs(a - b)
@@ -400,4 +402,3 @@ def read_outcomes(path: Path) -> Iterator[dict[str, Any]]:
     if table.column_names != [field.name for field in fields(Outcome)]:
         raise PitbError(f"{path} has other columns than the outcomes of a batch")
     yield from table.to_pylist()
-

@@ -110,7 +110,10 @@ def digests(path: Path, folder: Path) -> dict[str, tuple[str, str]]:
     """
     sweep = read(path)
     return {
-        batch: (digest := digest_of(sweep.points[name] for name in names), _comparing(sweep, digest))
+        batch: (
+            digest := digest_of(sweep.points[name] for name in names),
+            _comparing(sweep, digest),
+        )
         for batch, names in batches(sweep, read_places(sweep, folder)).items()
     }
 

@@ -55,10 +55,9 @@ class Point:
         }
         for name, value in self.options.items():
             set_option(found, name, value)
-        if "max_iter" in self.options and found.get("max_eval") is not None:
-            # L-BFGS's own default of the one follows the other, as torch.optim.LBFGS has it.
-            if "max_eval" not in self.options:
-                found["max_eval"] = self.options["max_iter"] * 5 // 4
+        if "max_iter" in self.options and "max_eval" not in self.options:
+            # The one follows the other in torch.optim.LBFGS.
+            found["max_eval"] = self.options["max_iter"] * 5 // 4
         return found
 
     @cached_property

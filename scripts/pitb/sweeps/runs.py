@@ -92,7 +92,9 @@ def _columns(optimizers: Iterable[str]) -> "pa.Schema":
 
     first = [pa.field("run", pa.string(), False), pa.field("digest", pa.string(), False)]
     first += [pa.field(k, pa.type_for_alias(v), False) for k, v in POINT.items()]
-    first += [pa.field(k, pa.type_for_alias(v), True) for k, v in option_columns(optimizers).items()]
+    first += [
+        pa.field(k, pa.type_for_alias(v), True) for k, v in option_columns(optimizers).items()
+    ]
     outcome = [item for item in fields(judge.Outcome) if item.name != "run"]
     first += [
         pa.field(item.name, pa.type_for_alias(_ARROW[item.type]), False)  # type: ignore[index]
@@ -167,7 +169,9 @@ def _row(
         "dtype": point.dtype,
         "burn": point.burn,
         "clip": json.dumps(point.clip, sort_keys=True) if point.clip else "",
-        "burn_options": json.dumps(point.burn_options, sort_keys=True) if point.burn_options else "",
+        "burn_options": json.dumps(point.burn_options, sort_keys=True)
+        if point.burn_options
+        else "",
         **_options(point, options),
     }
 

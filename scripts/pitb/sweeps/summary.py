@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from pitb.compare import ERROR, MISMATCH, OK
 from pitb.files import write_text
 from pitb.plots import bars, style
 from pitb.plots.log_axis import limits
-from pitb.sweeps.judge import SKIPPED, VERDICTS
 from pitb.sweeps import runs as runs_table
+from pitb.sweeps.judge import SKIPPED, VERDICTS
 from pitb.sweeps.runs import POINT
 
 WORST = 10
@@ -134,7 +135,7 @@ def groups(table: Table, axis: str) -> list[tuple[str, Array]]:
     numbers = np.array([math.nan if _missing(x) else float(x) for x in column.tolist()])
     ends = np.unique(np.quantile(numbers[known], [0, 0.25, 0.5, 0.75, 1]))
     found = []
-    for low, high in zip(ends[:-1], ends[1:], strict=True):
+    for low, high in itertools.pairwise(ends):
         last = high == ends[-1]
         inside = known & (numbers >= low) & ((numbers <= high) if last else (numbers < high))
         found.append((f"{low:.3g} … {high:.3g}", inside))
@@ -184,7 +185,16 @@ def markdown(table: Table, language: str) -> str:
     heads = [words["run"], words["verdict"], words["largest"], words["where"], words["first"]]
     lines += [*_table(heads, _worst_rows(table)), ""]
     lines += [f"## {words['reasons']}", "", *_reasons(table, words), ""]
-    lines += [f"## {words['closer']}", "", words["extract"], "", "```sh", *_snippet(table), "```", ""]
+    lines += [
+        f"## {words['closer']}",
+        "",
+        words["extract"],
+        "",
+        "```sh",
+        *_snippet(table),
+        "```",
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -303,7 +313,7 @@ def _numeric(table: Table, name: str) -> bool:
 
 
 def write(runs: Path, about: dict[str, Any], folder: Path) -> None:
-    """Write all that people read of the sweep whose runs stand in ``runs``, the plan being ``about``.
+    """Write all that people read of the runs in ``runs``, of which the plan says ``about``.
 
     Raises:
         PitbError: A file cannot be written.

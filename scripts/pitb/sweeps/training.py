@@ -9,6 +9,7 @@ from pitb.files import write_json
 from pitb.problems import problem
 from pitb.sweeps import dataset
 from pitb.sweeps.plan import Batch
+from pitb.trace import Trace
 
 
 def train_pytorch(batch: Batch, path: Path) -> None:
@@ -64,7 +65,7 @@ def train_burn(batch: Batch, program: Path, path: Path) -> None:
         of = {name: found[identity] for identity, name in names.items()}
         for name in batch["points"]:
             outcome = of.get(name, reasons.get(name))
-            if isinstance(outcome, dataset.Trace):
+            if isinstance(outcome, Trace):
                 writer.add(name, outcome)
             else:
                 writer.refuse(name, str(outcome))
