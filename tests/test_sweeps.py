@@ -185,7 +185,7 @@ MISTAKES = [
     ("name: s\ndesign: []", "line 2: design is empty"),
     ("name: s\ndesign: {}", "line 2: design is {}, but must be a list"),
     ("name: s\ndesign:\n- {}", "line 3: design[0] is empty"),
-    ("name: s\ndesign:\n- {grdi: 1}", "unknown key 'design[0].grdi'; the nearest valid one is 'grid'"),
+    ("name: s\ndesign:\n- {grdi: 1}", "unknown key 'design[0].grdi'; the nearest valid one is"),
     (
         "name: s\ndesign:\n- grid: {optimizer: [SGD], lr: [1]}\n  list: [{optimizer: SGD, lr: 1}]",
         "line 3: design[0] must be one of grid, list, random, and is grid and list",
@@ -274,7 +274,7 @@ MISTAKES = [
         "design[0].random lacks the key 'seed'",
     ),
     (
-        "name: s\ndesign:\n- random: {n: 2, seed: 1, axes: {optimizer: SGD, lr: {uniform: [2, 1]}}}",
+        "name: s\ndesign:\n- random: {n: 2, seed: 1, axes: {lr: {uniform: [2, 1]}, optimizer: S}}",
         "uniform is [2, 1], but must be two numbers, the least and the most",
     ),
     (
