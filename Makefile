@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup resume breadth slice explain port digits diagnose test check format lock libraries bench docs docs-check site bundle publish-check report watch help
+.PHONY: all setup resume breadth slice explain port digits diagnose sweep test check format lock libraries bench docs docs-check site bundle publish-check report watch help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -41,6 +41,10 @@ digits: setup ## The worked example of docs/recording.md: two recorded trainings
 diagnose: slice ## Find the configurations of runs again from their numbers; some 20 minutes
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete diagnose || { $(HINT); exit 1; }
 	@cat results/diagnose/summary.txt
+
+sweep: setup ## Train and compare the runs of config/sweeps, or of one file of it with NAME=...
+	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete $(if $(NAME),results/sweeps/$(NAME)/summary.md,sweeps) || { $(HINT); exit 1; }
+	@grep -h '^sweep ' results/logs/summarise_sweep_$(or $(NAME),*).log
 
 bundle: setup ## One zip of results, sources and what ran, which others can check with pitb verify
 	@PITB_SAY_SUMMARY_LATER=1 PITB_ALLOW_DIRTY=$(ALLOW_DIRTY) $(SNAKEMAKE) --rerun-incomplete bundle --forcerun make_bundle || { $(HINT); exit 1; }

@@ -47,6 +47,7 @@ include: "rules/diagnose.smk"
 include: "rules/bundle.smk"
 include: "rules/report.smk"
 include: "rules/watch.smk"
+include: "rules/sweeps.smk"
 
 
 onstart:

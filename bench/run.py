@@ -270,6 +270,21 @@ def recovery(folder: Path, repeats: int) -> dict[str, Any]:
     return {"summary": (folder / "diagnose/summary.txt").read_text().strip(), "repeats": repeats}
 
 
+def sweep(runs: int, repeats: int) -> dict[str, Any]:
+    """A sweep of A1 on both sides, from built programs; see bench/sweeps.py."""
+    command = [sys.executable, ROOT / "bench/sweeps.py", runs]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
+    found = []
+    for number in range(1, repeats + 1):
+        ended = subprocess.run(
+            list(map(str, command)), env=environment, stdout=subprocess.PIPE, text=True, check=True
+        )
+        found.append(json.loads(ended.stdout))
+        console.print(f"  {number} of {repeats}: {found[-1]['said']}, {found[-1]['seconds']} s")
+    slowest: dict[str, Any] = max(found, key=lambda item: item["seconds"])
+    return {**slowest, "repeats": repeats}
+
+
 MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] = {
     "pipeline": ("everything from built programs, against by hand", pipeline, 5),
     "margin_pytorch": (
@@ -314,6 +329,8 @@ MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] 
         1,
     ),
     "diagnose_share": ("the share of configurations found again", recovery, 1),
+    "sweep_5000": ("a sweep of 5,000 runs", lambda _, repeats: sweep(5000, repeats), 1),
+    "sweep_20000": ("a sweep of 20,000 runs", lambda _, repeats: sweep(20000, repeats), 1),
     "build": ("a cold build, against one of a crate that only depends on burn", build, 2),
 }
 

@@ -304,5 +304,7 @@ if REPORTING:
 
 wildcard_constraints:
     scope="breadth(-slice)?",
+    sweep="[A-Za-z0-9][A-Za-z0-9_-]*",
+    batch="[0-9]+of[0-9]+",
     suffix="|".join(map(re.escape, FINDINGS)),
     optimizer="|".join(OPTIMIZERS),

@@ -139,6 +139,32 @@ pub fn train_all(
     Ok(())
 }
 
+/// Trains all of `specs` into one file: the rows of a trace, run after run, and in its metadata
+/// under `runs` each run's own with its number of `entries`. A run that is refused is `refused`
+/// there with the reason, and the others go on.
+pub fn train_together(specs: &[Spec], path: &Path) -> Result<()> {
+    let mut whole = Trace::default();
+    let mut runs = Vec::with_capacity(specs.len());
+    for spec in specs {
+        match train(spec) {
+            Ok(Run {
+                trace,
+                mut metadata,
+                ..
+            }) => {
+                metadata.insert("entries".to_string(), json!(trace.entries().len()));
+                whole.append(trace);
+                runs.push(Value::Object(metadata));
+            }
+            Err(error) => runs.push(json!({"run": spec.id, "refused": format!("{error:#}")})),
+        }
+    }
+    let mut metadata = Map::new();
+    metadata.insert("schema".to_string(), json!(SCHEMA_VERSION));
+    metadata.insert("runs".to_string(), Value::Array(runs));
+    whole.write(path, metadata)
+}
+
 fn metadata<M: Module>(spec: &Spec, plan: &Plan, model: &M) -> Map<String, Value> {
     let parameters = layout::parameters(model);
     let tensors = parameters.iter();

@@ -75,6 +75,17 @@ impl Trace {
         self.push(step, quantity, "", &[], dtype, &[value]);
     }
 
+    /// Adds all of another trace behind what there is.
+    pub fn append(&mut self, other: Self) {
+        let rows = self.values.len();
+        let moved = other.entries.into_iter().map(|entry| Entry {
+            first_row: entry.first_row + rows,
+            ..entry
+        });
+        self.entries.extend(moved);
+        self.values.extend(other.values);
+    }
+
     /// What was added, in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries

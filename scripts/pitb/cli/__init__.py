@@ -11,7 +11,18 @@ import importlib
 import pitb
 from pitb.errors import run_main
 
-COMMANDS = ("port", "lint", "explain", "diagnose", "compare", "docs", "verify", "diff", "watch")
+COMMANDS = (
+    "port",
+    "lint",
+    "explain",
+    "diagnose",
+    "compare",
+    "docs",
+    "verify",
+    "diff",
+    "watch",
+    "sweep",
+)
 
 DESCRIPTION = """PyTorch into burn: why two trainings differ, and how to write the burn side so that
 they agree."""

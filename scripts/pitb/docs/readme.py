@@ -89,6 +89,7 @@ TARGETS_ZH = {
     "docs": "把生成的内容写进文档",
     "docs-check": "说出文档里哪些数字、表和输出过时了",
     "site": "把页面做成网站，results/site/index.html",
+    "sweep": "训练并比较 config/sweeps 里的运行，或用 NAME=... 指定其中一个文件",
     "bundle": "结果、源码和运行记录合成一个 zip，别人可用 pitb verify 检查",
     "publish-check": "Zenodo 之类的存档所要的是否齐全；不上传任何东西",
     "help": "列出这些目标",
@@ -194,6 +195,33 @@ COST = {
 ALL = {"en": "all tensors", "zh": "全部张量"}
 
 
+def sweeps_bench(root: Path, language: str) -> str:
+    """What was measured of sweeps."""
+    found = [item for name, item in _bench(root).items() if name.startswith("sweep_")]
+    if not found:
+        raise PitbError("bench/bench.json holds nothing on sweeps; run bench/run.py sweep_5000")
+    lines = ["| " + " | ".join(SWEPT[language]) + " |", "|" + " --- |" * len(SWEPT[language])]
+    for item in found:
+        cells = (
+            f"{item['runs']:,}",
+            f"{item['batch_size']:,}",
+            f"{item['dag_s']} s",
+            f"{item['seconds'] / 60:.1f} min",
+            f"{item['peak_gb']} GB",
+            f"{item['disk_gb']} GB",
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    where = found[0]
+    lines += ["", f"{where['platform']}, {where['cores']} cores, Python {where['python']}"]
+    return "\n".join(lines)
+
+
+SWEPT = {
+    "en": ("runs", "most in a batch", "snakemake -n", "all of it", "most memory", "results"),
+    "zh": ("运行数", "每批最多", "snakemake -n", "全部用时", "最多内存", "结果大小"),
+}
+
+
 def ledger_line(root: Path, language: str) -> str:
     """The last line of ``make``."""
     return f"```\n{ledger.summary(ledger.read(root / 'results/ledger.csv'))}\n```"
@@ -258,5 +286,6 @@ CONTENTS = {
     "digits": digits,
     "digits-diagnosis": digits_diagnosis,
     "recording-cost": recording_cost,
+    "sweeps-bench": sweeps_bench,
     "crate-exceptions": exceptions_table,
 }

@@ -8,7 +8,7 @@ use clap::Parser;
 use pitb_core::cli::{self, Batch, tensors_of};
 use pitb_core::optimizers;
 use pitb_core::problem::Dtype;
-use pitb_core::run::{Spec, train_all};
+use pitb_core::run::{Spec, read_specs, train_all, train_together};
 use pitb_core::schedule;
 use pitb_core::trace::{Trace, write_json};
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
   optdef Sgd --lr 0.1 --set momentum.dampening=0.0
   optdef Sgd --lr 0.1 --set 'gradient_clipping={\"Norm\": 0.1}'
   optdef --runs runs.json --traces results/traces
+  optdef --batch runs.json --out batch.parquet
   optdef --schedules schedules.json --out rates.json
   optdef --defaults")]
 struct Arguments {
@@ -51,10 +52,14 @@ struct Arguments {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     defaults: Option<PathBuf>,
     /// Compute the rates of all schedules that this JSON file lists, {"schedules": [...]}
-    #[arg(long, value_name = "FILE", requires = "out", conflicts_with_all = ["optimizer", "runs", "defaults"])]
+    #[arg(long, value_name = "FILE", group = "listed", requires = "out", conflicts_with_all = ["optimizer", "runs", "defaults"])]
     schedules: Option<PathBuf>,
-    /// Write the rates as JSON here
-    #[arg(long, value_name = "FILE", requires = "schedules")]
+    /// Train all runs that this JSON file lists, as --runs takes it, into one file; what is wrong
+    /// with a run stands in that file, too
+    #[arg(long = "batch", value_name = "FILE", group = "listed", requires = "out", conflicts_with_all = ["optimizer", "runs", "defaults"])]
+    batch_file: Option<PathBuf>,
+    /// Write the rates as JSON, or the traces as one Parquet file, here
+    #[arg(long, value_name = "FILE", requires = "listed")]
     out: Option<PathBuf>,
 }
 
@@ -73,11 +78,14 @@ fn run(arguments: &Arguments) -> Result<()> {
     if let (Some(schedules), Some(out)) = (&arguments.schedules, &arguments.out) {
         return write_json(out, &schedule::answer(schedules)?);
     }
+    if let (Some(runs), Some(out)) = (&arguments.batch_file, &arguments.out) {
+        return train_together(&read_specs(runs)?, out);
+    }
     if let Some((specs, traces)) = arguments.batch.read()? {
         return train_all(&specs, traces, |_, _| Ok(()));
     }
     let (Some(optimizer), Some(lr)) = (&arguments.optimizer, arguments.lr) else {
-        bail!("an optimizer and --lr are needed, or --runs, --schedules or --defaults; see --help");
+        bail!("an optimizer and --lr are needed, or --runs, --batch, --schedules or --defaults; see --help");
     };
     let id = format!("burn/{}", optimizer.to_lowercase());
     let options = cli::options(&arguments.set)?;

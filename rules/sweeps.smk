@@ -1,0 +1,171 @@
+# Takes: config/sweeps/*.yaml and the burn program. Gives: the traces, comparisons and outcomes of
+# thousands of runs, a job for each batch of them and stage, and a summary.
+#
+# `sweeps` does not belong to `rule all`. A sweep is expanded only where a target asks for it.
+
+
+def sweep_file(name):
+    """The working folder's sweep of that name, or else the project's."""
+    here = Path(f"config/sweeps/{name}.yaml")
+    return here if here.is_file() else ROOT / here
+
+
+def sweep_names():
+    """All sweeps of the working folder, or of the project where that has none."""
+    here = Path("config/sweeps")
+    folder = here if here.is_dir() else ROOT / here
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def sweep_batches(name):
+    """The batches of a sweep with their digests; a mistake in it ends the call with one sentence."""
+    from pitb.sweeps import plan
+
+    try:
+        return plan.digests(sweep_file(name), Path(f"results/sweeps/{name}"))
+    except PitbError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(2)
+
+
+def sweep_digest(stage):
+    """The digest of a batch, 0 as it is trained, 1 as it is compared."""
+    return lambda wildcards: sweep_batches(wildcards.sweep)[wildcards.batch][stage]
+
+
+rule sweeps:
+    input:
+        lambda wildcards: expand(
+            "results/sweeps/{sweep}/summary.md", sweep=sweep_names()
+        ),
+    message:
+        "The sweeps are made"
+
+
+rule plan_sweep:
+    input:
+        script=lazily("plan_sweep.py"),
+        sweep=lambda wildcards: sweep_file(wildcards.sweep),
+    output:
+        plan="results/sweeps/{sweep}/plan/sweep.json",
+    log:
+        "results/logs/plan_sweep_{sweep}.log",
+    benchmark:
+        "results/benchmarks/plan_sweep_{sweep}.tsv"
+    resources:
+        mem_mb=1000,
+        runtime=30,
+    message:
+        "Expanding the sweep {wildcards.sweep}"
+    shell:
+        "python {input.script[0]:q} --sweep {input.sweep:q} --out results/sweeps/{wildcards.sweep}"
+        " > {log:q} 2>&1"
+
+
+# The plan is ancient to a batch: it runs again when its digest changes, and not whenever another
+# run was edited.
+rule train_sweep_pytorch:
+    input:
+        script=lazily("train_sweep_pytorch.py"),
+        plan=ancient("results/sweeps/{sweep}/plan/sweep.json"),
+        # Another PyTorch is another result.
+        lock=ROOT / "requirements.lock",
+    output:
+        traces="results/sweeps/{sweep}/traces/pytorch-{batch}.parquet",
+    log:
+        "results/logs/sweeps/{sweep}/pytorch-{batch}.log",
+    benchmark:
+        "results/benchmarks/sweeps/{sweep}/pytorch-{batch}.tsv"
+    resources:
+        mem_mb=2000,
+        runtime=60,
+    params:
+        digest=sweep_digest(0),
+    message:
+        "Training batch {wildcards.batch} of {wildcards.sweep} on PyTorch's side"
+    shell:
+        "python {input.script[0]:q} {wildcards.batch} --digest {params.digest}"
+        " --plan results/sweeps/{wildcards.sweep}/plan --out {output.traces:q} > {log:q} 2>&1"
+
+
+rule train_sweep_burn:
+    input:
+        script=lazily("train_sweep_burn.py"),
+        plan=ancient("results/sweeps/{sweep}/plan/sweep.json"),
+        program=program("optdef"),
+    output:
+        traces="results/sweeps/{sweep}/traces/burn-{batch}.parquet",
+    log:
+        "results/logs/sweeps/{sweep}/burn-{batch}.log",
+    benchmark:
+        "results/benchmarks/sweeps/{sweep}/burn-{batch}.tsv"
+    resources:
+        mem_mb=1000,
+        runtime=60,
+    params:
+        digest=sweep_digest(0),
+    message:
+        "Training batch {wildcards.batch} of {wildcards.sweep} on burn's side"
+    shell:
+        "python {input.script[0]:q} {wildcards.batch} --digest {params.digest}"
+        " --plan results/sweeps/{wildcards.sweep}/plan --program {input.program:q}"
+        " --out {output.traces:q} > {log:q} 2>&1"
+
+
+rule compare_sweep:
+    input:
+        script=lazily("compare_sweep.py"),
+        plan=ancient("results/sweeps/{sweep}/plan/sweep.json"),
+        pytorch="results/sweeps/{sweep}/traces/pytorch-{batch}.parquet",
+        burn="results/sweeps/{sweep}/traces/burn-{batch}.parquet",
+    output:
+        comparisons="results/sweeps/{sweep}/comparisons/{batch}.parquet",
+        outcomes="results/sweeps/{sweep}/outcomes/{batch}.parquet",
+    log:
+        "results/logs/sweeps/{sweep}/compare-{batch}.log",
+    benchmark:
+        "results/benchmarks/sweeps/{sweep}/compare-{batch}.tsv"
+    resources:
+        mem_mb=1000,
+        runtime=60,
+    params:
+        digest=sweep_digest(0),
+        comparing=sweep_digest(1),
+    message:
+        "Comparing batch {wildcards.batch} of {wildcards.sweep}"
+    shell:
+        "python {input.script[0]:q} {wildcards.batch} --digest {params.digest}"
+        " --folder results/sweeps/{wildcards.sweep} > {log:q} 2>&1"
+
+
+rule summarise_sweep:
+    input:
+        script=lazily("summarise_sweep.py"),
+        plan="results/sweeps/{sweep}/plan/sweep.json",
+        outcomes=lambda wildcards: expand(
+            "results/sweeps/{sweep}/outcomes/{batch}.parquet",
+            sweep=wildcards.sweep,
+            batch=sweep_batches(wildcards.sweep),
+        ),
+    output:
+        runs="results/sweeps/{sweep}/runs.parquet",
+        tables=[
+            f"results/sweeps/{{sweep}}/summary{suffix}"
+            for suffix in (".md", ".zh.md", ".csv")
+        ],
+        plots=[
+            f"results/sweeps/{{sweep}}/plots/{name}.svg"
+            for name in ("verdicts", "differences")
+        ],
+    log:
+        "results/logs/summarise_sweep_{sweep}.log",
+    benchmark:
+        "results/benchmarks/summarise_sweep_{sweep}.tsv"
+    resources:
+        mem_mb=1500,
+        runtime=60,
+    message:
+        "Summing up the sweep {wildcards.sweep}"
+    shell:
+        "python {input.script[0]:q} --folder results/sweeps/{wildcards.sweep} > {log:q} 2>&1"

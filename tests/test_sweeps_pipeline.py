@@ -1,0 +1,275 @@
+"""Sweeps on the built programs: trained, compared, read by others, rerun, and broken on purpose."""
+
+import collections
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from pitb import compare, trace
+from pitb.errors import PitbError
+from pitb.sweeps import dataset, judge, plan, runs
+
+pytestmark = pytest.mark.pipeline
+ROOT = Path(__file__).parent.parent
+TARGET = "results/sweeps/small/summary.md"
+SWEEP = """name: small
+batches: 2
+tolerance: 1e-5
+design:
+  - grid: {optimizer: [SGD, AdamW], lr: [0.01, 0.1], burn: [aligned, defaults], steps: [3]}
+  - list:
+      - {optimizer: Adam, lr: 0.1, dtype: float64, steps: 3}
+      - {optimizer: Adam, lr: 0.1, problem: nan, steps: 5}
+      - {optimizer: SGD, lr: 1e30}
+      - {optimizer: SGD, lr: 0.1, options: {maximize: true}}
+      - {optimizer: Adam, lr: 0.1, options: {betas: [1.5, 0.9]}}
+      - {optimizer: Muon, lr: 0.1}
+"""
+
+
+def snakemake(work: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "2"]
+    return subprocess.run(
+        [*command, "--directory", str(work), *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PITB_SAY_SUMMARY_LATER": "1"},
+    )
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Path:
+    folder = tmp_path_factory.mktemp("a sweep 扫描")
+    (folder / "config/sweeps").mkdir(parents=True)
+    (folder / "config/sweeps/small.yaml").write_text(SWEEP, encoding="utf-8")
+    ended = snakemake(folder, TARGET)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sweep(work: Path) -> Path:
+    return work / "results/sweeps/small"
+
+
+def batch_of(sweep: Path, name: str) -> tuple[plan.Batch, dataset.Batch, dataset.Batch]:
+    sides = (dataset.read(sweep / "traces" / f"{side}-{name}.parquet") for side in plan.SIDES)
+    return (plan.read_batch(sweep / "plan", name), *sides)
+
+
+BATCHES = ("0of2", "1of2")
+
+
+def test_every_run_has_its_verdict(sweep: Path) -> None:
+    rows = pq.read_table(sweep / "runs.parquet").to_pylist()
+    found = {
+        (row["optimizer"], row["lr"], row["burn"], row["problem"], row["reason"]): row
+        for row in rows
+    }
+    assert len(found) == len(rows) == 14
+    verdicts = collections.Counter(row["verdict"] for row in rows)
+    assert verdicts == {"OK": 7, "MISMATCH": 4, "declared skip": 3}
+    skipped = sorted(row["reason"] for row in rows if row["verdict"] == judge.SKIPPED)
+    assert [reason.partition(" ")[0] for reason in skipped] == ["burn:", "pytorch:", "pytorch:"]
+    (diverged,) = (row for row in rows if row["lr"] == 1e30)
+    assert diverged["verdict"] == "MISMATCH"
+    assert diverged["first_nonfinite_pytorch"] == diverged["first_nonfinite_burn"] == 2
+    assert diverged["max_abs"] == np.inf
+    summary = (sweep / "summary.md").read_text(encoding="utf-8")
+    assert "14 runs: 7 OK, 4 MISMATCH, 0 error, 3 declared skip" in summary
+    assert "共 14 次运行" in (sweep / "summary.zh.md").read_text(encoding="utf-8")
+    for name in ("verdicts", "differences"):
+        assert (sweep / "plots" / f"{name}.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_it_compares_as_two_traces_are_compared(sweep: Path, name: str) -> None:
+    batch, *sides = batch_of(sweep, name)
+    written = collections.defaultdict(list)
+    for row in pq.read_table(sweep / "comparisons" / f"{name}.parquet").to_pylist():
+        written[row.pop("run")].append(row)
+    outcomes = {
+        item["run"]: item for item in judge.read_outcomes(sweep / f"outcomes/{name}.parquet")
+    }
+    compared = 0
+    for run, outcome in outcomes.items():
+        if outcome["verdict"] not in ("OK", "MISMATCH"):
+            continue
+        prescribed = batch["points"][run].problem == "nan"
+        quantities = ["param"] if prescribed else ["loss", "param"]
+        one = compare.compare(*(s.trace(run) for s in sides), 1e-5, quantities)
+        assert repr([asdict(row) for row in one.rows]) == repr(written[run])
+        assert outcome["verdict"] == one.verdict
+        assert repr(outcome["max_abs"]) == repr(one.worst)
+        compared += 1
+    assert compared > 2
+
+
+def test_the_three_readers_find_the_same(sweep: Path) -> None:
+    folder = f"{sweep}/traces"
+    by_duckdb = duckdb.sql(
+        f"SELECT count(*), sum(value) FILTER (step = 0) FROM '{folder}/*.parquet'"
+    )
+    by_polars = pl.scan_parquet(f"{folder}/*.parquet").select(
+        pl.len(), pl.col("value").filter(pl.col("step") == 0).sum()
+    )
+    by_pandas = pd.read_parquet(folder)
+    count, total = by_duckdb.fetchall()[0]
+    assert by_polars.collect().row(0) == (count, pytest.approx(total))
+    assert len(by_pandas) == count > 1000
+    assert by_pandas.value[by_pandas.step == 0].sum() == pytest.approx(total)
+    assert list(by_pandas.columns) == list(dataset.COLUMNS)
+    for name in ("traces", "comparisons", "outcomes"):
+        schemas = {str(pq.read_schema(path)) for path in (sweep / name).glob("*.parquet")}
+        assert len(schemas) == 1
+        for path in (sweep / name).glob("*.parquet"):
+            assert not any(field.nullable for field in pq.read_schema(path))
+
+
+def test_the_examples_of_the_pages_run(work: Path) -> None:
+    for page in ("sweeps.md", "sweeps.zh.md"):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        assert len(examples) == 3
+        for example in examples:
+            code = example.replace("results/sweeps/example", str(work / "results/sweeps/small"))
+            ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+            assert ended.returncode == 0, ended.stderr
+            assert "MISMATCH" in ended.stdout
+
+
+def test_one_run_is_taken_out(sweep: Path, tmp_path: Path) -> None:
+    names = pq.read_table(sweep / "runs.parquet", columns=["run"]).column(0).to_pylist()
+    name = next(n for n in names if n.startswith("adamw-lr0.1-burn"))
+    command = [sys.executable, "-m", "pitb", "sweep", "extract", str(sweep), name]
+    command += ["--out", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    paths = [Path(line) for line in ended.stdout.splitlines()]
+    one = compare.compare_files(*paths, 1e-6)
+    assert one.verdict == "MISMATCH"
+    assert trace.read(paths[0]).run == f"pytorch/{name}"
+    command[6] = name[:-1]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (ended.returncode, "nearest: " in ended.stderr) == (2, True)
+
+
+def test_a_value_that_is_altered_flips_the_verdict(sweep: Path) -> None:
+    for name in BATCHES:
+        batch, pytorch, burn = batch_of(sweep, name)
+        before, _ = judge.judge(batch, pytorch, burn)
+        fine = next(item.run for item in before if item.verdict == "OK" and item.max_abs < 5e-7)
+        values = burn.values.copy()
+        run = burn.trace(fine)
+        last = next(entry for entry in reversed(run.entries) if entry.quantity == "param")
+        values[burn.runs[fine]["first_row"] + last.first_row] += 1e-3
+        after, _ = judge.judge(batch, pytorch, replace(burn, values=values))
+        changed = [a.run for a, b in zip(after, before, strict=True) if a.verdict != b.verdict]
+        assert changed == [fine]
+        values[burn.runs[fine]["first_row"] + last.first_row] = np.nan
+        after, _ = judge.judge(batch, pytorch, replace(burn, values=values))
+        (item,) = (a for a in after if a.run == fine)
+        assert item.verdict == "error" or item.verdict == "MISMATCH"
+        assert item.first_nonfinite_burn == last.step
+        assert item.first_nonfinite_pytorch == judge.NEVER
+
+
+def test_another_start_is_no_comparison(sweep: Path) -> None:
+    batch, pytorch, burn = batch_of(sweep, BATCHES[0])
+    before, _ = judge.judge(batch, pytorch, burn)
+    fine = next(item.run for item in before if item.verdict == "OK")
+    values = burn.values.copy()
+    start = burn.trace(fine).select(0, "param")[0]
+    row = burn.runs[fine]["first_row"] + start.first_row
+    values[row] = np.nextafter(values[row], 1)
+    after, _ = judge.judge(batch, pytorch, replace(burn, values=values))
+    (item,) = (a for a in after if a.run == fine)
+    assert item.verdict == "error"
+    assert item.reason.startswith("initial state differs")
+
+
+def test_a_lost_run_breaks_the_sum(sweep: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "small"
+    shutil.copytree(sweep, copy)
+    counts = runs.write(copy, copy / "runs.parquet")
+    with pytest.raises(PitbError, match="do not add up to 15 runs"):
+        runs.check_sum(counts, 15, copy / "runs.parquet")
+    path = copy / "outcomes/0of2.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.slice(1), path)
+    with pytest.raises(PitbError, match="is lost"):
+        runs.write(copy, copy / "runs.parquet")
+    batch, pytorch, burn = batch_of(sweep, BATCHES[0])
+    del burn.runs[next(iter(burn.runs))]
+    with pytest.raises(PitbError, match="does not hold the run"):
+        judge.judge(batch, pytorch, burn)
+
+
+def test_again_nothing_and_after_one_edit_one_batch(work: Path) -> None:
+    ended = snakemake(work, "-n", TARGET)
+    assert "Nothing to be done" in ended.stdout + ended.stderr
+    path = work / "config/sweeps/small.yaml"
+    path.write_text(SWEEP.replace("lr: 1e30", "lr: 1e29"), encoding="utf-8")
+    said = snakemake(work, "-n", TARGET)
+    path.write_text(SWEEP, encoding="utf-8")
+    jobs = {
+        name: int(count)
+        for name, count in re.findall(r"^(\w+)\s+(\d+)$", said.stdout + said.stderr, re.MULTILINE)
+    }
+    assert jobs == {
+        "plan_sweep": 1,
+        "train_sweep_pytorch": 1,
+        "train_sweep_burn": 1,
+        "compare_sweep": 1,
+        "summarise_sweep": 1,
+        "total": 5,
+    }
+
+
+def test_the_same_again_gives_the_same_bytes(work: Path, sweep: Path, tmp_path: Path) -> None:
+    (tmp_path / "0of2.json").write_text("")
+    batch = sweep / "plan/0of2.json"
+    before = (sweep / "traces/burn-0of2.parquet").read_bytes()
+    script = [sys.executable, str(ROOT / "scripts/train_sweep_burn.py"), "0of2"]
+    script += ["--plan", str(batch.parent), "--program", str(ROOT / "target/release/optdef")]
+    out = tmp_path / "again.parquet"
+    subprocess.run([*script, "--out", str(out)], check=True)
+    assert out.read_bytes() == before
+
+
+def test_a_mistake_ends_the_call_with_one_sentence(work: Path) -> None:
+    text = SWEEP.replace("small", "wrong").replace("SGD", "SDG")
+    (work / "config/sweeps/wrong.yaml").write_text(text)
+    ended = snakemake(work, "-n", "results/sweeps/wrong/summary.md")
+    (work / "config/sweeps/wrong.yaml").unlink()
+    assert ended.returncode == 2
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert "config/sweeps/wrong.yaml, line 5" in lines[0]
+
+
+def test_a_program_that_leaves_out_a_run_is_refused(sweep: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    batch = plan.read_batch(sweep / "plan", BATCHES[0])
+    from pitb.sweeps import training
+
+    with pytest.raises(PitbError):
+        training.train_burn(batch, program, tmp_path / "out.parquet")
+    assert not (tmp_path / "out.parquet").exists()
+    found = json.loads((sweep / "plan/sweep.json").read_text())
+    assert found["runs"] == 14
