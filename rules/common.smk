@@ -66,6 +66,16 @@ def lazily(name):
     return lambda wildcards: script(name)
 
 
+def at_each_attempt(amount):
+    """So much memory or time, and as much again at each retry: too little is why jobs are killed."""
+    return lambda wildcards, attempt: amount * attempt
+
+
+def for_each_thread(amount):
+    """The same, for jobs that start a process for each thread."""
+    return lambda wildcards, threads, attempt: amount * threads * attempt
+
+
 def breadth_files(scope):
     """All that the breadth makes, so that what was deleted is made again."""
     sheets = [
