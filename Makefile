@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup setup-slurm test-slurm resume breadth slice explain port digits diagnose test check format lock libraries bench docs docs-check site bundle publish-check report watch help
+.PHONY: all setup setup-slurm test-slurm bench-slurm resume breadth slice explain port digits diagnose test check format lock libraries bench docs docs-check site bundle publish-check report watch help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -65,6 +65,11 @@ test-slurm: ## Run the pipeline on a real Slurm, of one node, that is started fo
 	@PYTHONPATH=scripts $(PYTHON) tests/slurm/cluster.py --check
 	@$(MAKE) --no-print-directory all setup-slurm
 	.venv-slurm/bin/python -m pytest -m slurm -s tests/slurm
+
+bench-slurm: ## Write bench/slurm.json anew, which docs/clusters.md shows
+	@PYTHONPATH=scripts $(PYTHON) tests/slurm/cluster.py --check
+	@$(MAKE) --no-print-directory all setup-slurm
+	.venv-slurm/bin/python bench/slurm.py
 
 check: setup ## Formatters, linters and types
 	cargo fmt --all --check

@@ -2,24 +2,27 @@
 
 import csv
 import re
-from pathlib import Path
+import subprocess
+import sys
 
 import pytest
 from snakemake.api import SnakemakeApi
-from snakemake.settings.types import ResourceSettings
+from snakemake.settings.types import ConfigSettings, ResourceSettings
 
 pytestmark = pytest.mark.pipeline
 
 # Samples miss the highest moment, and nodes may be slower than this machine.
 MEMORY_MARGIN, TIME_MARGIN = 1.25, 4
-# A job is Snakemake too, twice: the one that Slurm starts, and the one that this starts.
+# A job is Snakemake too, twice, each of 170 MB: the one that Slurm starts, and the one in its step.
 SNAKEMAKE_MB = 350
 
 
-def rules_of(folder):
+def rules_of(folder, **overrides):
     """The rules as Snakemake has them, by their names; those that only gather are left out."""
     with SnakemakeApi() as api:
-        loaded = api.workflow(ResourceSettings(cores=2), snakefile=folder / "Snakefile")
+        loaded = api.workflow(
+            ResourceSettings(cores=64), ConfigSettings(overrides), snakefile=folder / "Snakefile"
+        )
         return {rule.name: rule for rule in loaded._workflow.rules if not rule.norun}
 
 
@@ -78,6 +81,11 @@ def test_every_rule_states_memory_time_and_threads(rules, root):
             assert count == len(re.findall(r"^ +shell:$", text, re.MULTILINE)), (path.name, word)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_batch_asks_for_the_threads_of_pytorch(root, threads):
+    assert rules_of(root, threads=threads)["train_pytorch_0"].resources["_cores"] == threads
+
+
 def test_a_retry_asks_for_more(rules):
     for rule in rules.values():
         for name in ("mem_mb", "runtime"):
@@ -100,7 +108,30 @@ def test_too_little_is_seen(rules, seconds, megabytes, said):
     assert [re.search(r": (\w+)=", line).group(1) for line in found] == said
 
 
-def test_no_rule_waits_for_another_because_of_its_memory(root):
-    """Only a limit for the whole call would do that, and the profile of one machine sets none."""
-    text = (Path(root) / "profiles/default/config.yaml").read_text(encoding="utf-8")
+MEETING = """
+for name, other in ("ab", "ba"):
+    rule:
+        name: name
+        output: name
+        params: other=other
+        resources: mem_mb=10**9, runtime=10**6
+        shell: "touch {output}; for _ in $(seq 60); do test -e {params.other} && exit; "
+               "sleep 0.1; done; exit 1"
+rule all:
+    default_target: True
+    input: "a", "b"
+"""
+
+
+@pytest.mark.parametrize(("limit", "code"), [((), 0), (("--resources", "mem_mb=10"), 1)])
+def test_no_rule_waits_for_another_because_of_its_memory(tmp_path, limit, code):
+    """Each of two jobs waits for the other, so that both end only where both run at once."""
+    (tmp_path / "Snakefile").write_text(MEETING)
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", *limit]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == code, ended.stdout + ended.stderr
+
+
+def test_the_profile_of_one_machine_sets_no_limit(root):
+    text = (root / "profiles/default/config.yaml").read_text(encoding="utf-8")
     assert not re.search(r"^(default-)?resources:", text, re.MULTILINE)

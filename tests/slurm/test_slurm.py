@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -37,6 +38,12 @@ def bytes_of(folder):
 def submitted(printed):
     """The jobs that Snakemake handed to Slurm: the name of a rule by the job's id."""
     return dict(SUBMITTED.findall(printed))
+
+
+def memory_mb(job):
+    """What Slurm says that a job asked for."""
+    number, unit = re.search(r"mem=([0-9.]+)([MG])", job["Tres"]).groups()
+    return round(float(number) * {"M": 1, "G": 1024}[unit])
 
 
 @pytest.fixture(scope="module")
@@ -127,14 +134,19 @@ def on_slurm(cluster, project, tmp_path):
     return start
 
 
-def cancel(cluster, running, mark, rule):
-    """Cancel the job of a rule once it runs: what was marked says that it does."""
+def job_of(cluster, running, mark, rule):
+    """The job of a rule once it runs: what was marked says that it does."""
     ends = time.monotonic() + 200
     while not mark.exists():
         assert running.process.poll() is None and time.monotonic() < ends, running.printed
         time.sleep(0.2)
     lines = cluster.ask("squeue", "-h", "--states=RUNNING", "-o", "%i %k").splitlines()
     (job,) = [line.split()[0] for line in lines if line.split()[1] == f"rule_{rule}"]
+    return job
+
+
+def cancel(cluster, running, mark, rule):
+    job = job_of(cluster, running, mark, rule)
     assert subprocess.run(["scancel", job], env=cluster.environment).returncode == 0
     return job
 
@@ -148,6 +160,27 @@ def test_a_cancelled_job_is_said_and_nothing_of_it_stays(cluster, project, on_sl
     assert cluster.jobs()[job]["JobState"] == "CANCELLED"
     assert not (project / target).exists()
     assert not (project / ".snakemake/running.pid").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_call_that_is_interrupted_or_killed_goes_on(cluster, project, on_slurm, tmp_path, number):
+    target = "results/traces/burn/clip-norm.parquet"
+    running = on_slurm(target, hang="train_burn.py")
+    job = job_of(cluster, running, tmp_path / "HANG-train_burn.py", "train_burn_clip_0")
+    running.process.send_signal(number)
+    running.process.wait(60)
+    if number == signal.SIGKILL:
+        assert cluster.ask("squeue", "-h", "-o", "%i") == job
+        assert subprocess.run(["scancel", job], env=cluster.environment).returncode == 0
+        on_slurm("--unlock").ends_with(0)
+    ends = time.monotonic() + 30
+    while cluster.ask("squeue", "-h") and time.monotonic() < ends:
+        time.sleep(0.2)
+    assert cluster.jobs()[job]["JobState"] == "CANCELLED"
+    assert not (project / target).exists()
+    on_slurm("--rerun-incomplete", target).ends_with(0)
+    assert (project / target).exists()
+    shutil.rmtree(project / "results/traces")
 
 
 def test_all_of_it_with_one_job_that_fails_and_one_that_is_cancelled(
@@ -181,6 +214,9 @@ def test_all_of_it_with_one_job_that_fails_and_one_that_is_cancelled(
         ]
     )
     assert jobs[cancelled] == "make_ledger"
+    first, second = (cluster.jobs()[job] for job, rule in jobs.items() if rule == "make_ledger")
+    assert int(second["TimeLimit"]) == 2 * int(first["TimeLimit"])
+    assert memory_mb(second) == 2 * memory_mb(first)
     assert cluster.ask("squeue", "-h") == ""
     assert not (project / ".snakemake/running.pid").exists()
 
@@ -211,11 +247,14 @@ def test_what_config_sets_reaches_the_jobs(base, root, project, on_slurm):
     assert (project / target).read_bytes() == (folder / target).read_bytes() != before
 
 
-def test_a_job_that_takes_more_memory_than_it_states_is_killed(cluster, on_slurm):
+def test_a_job_that_takes_more_memory_than_it_states_is_killed(cluster, project, on_slurm):
     """The control of all the others: what rules state is what Slurm allows."""
     little = ("--set-resources", "train_pytorch_0:mem_mb=300", "--retries", "0")
     target = "results/traces/pytorch/adamw.parquet"
     printed = on_slurm(target, "--forcerun", "train_pytorch_0", *little).ends_with(1)
     ((job, rule),) = submitted(printed).items()
     assert rule == "train_pytorch_0"
-    assert cluster.jobs()[job]["JobState"] in {"FAILED", "OUT_OF_MEMORY", "CANCELLED"}
+    assert cluster.jobs()[job]["JobState"] == "FAILED"
+    (log,) = (project / ".snakemake/slurm_logs").rglob(f"{job}.log")
+    assert "Exceeded job memory limit" in log.read_text(encoding="utf-8")
+    assert not (project / target).exists()
