@@ -56,7 +56,7 @@ def call(
 
 
 def jobs(cluster: Cluster, printed: str) -> list[dict[str, str]]:
-    """The jobs of a call, in order of submission: what they asked for, and how they ended."""
+    """The jobs of a call, by their numbers: what they asked for, and how they ended."""
     recorded = cluster.jobs()
     found = []
     for job, rule in SUBMITTED.findall(printed):
@@ -71,17 +71,22 @@ def jobs(cluster: Cluster, printed: str) -> list[dict[str, str]]:
                 "state": recorded[job]["JobState"],
             }
         )
-    return found
+    return sorted(found, key=lambda item: int(item["job"]))
 
 
-def in_turn(folder: Path, repeats: int, environment: dict[str, str]) -> tuple[float, float]:
-    """Medians of a call that has nothing to do, without the plugin and with it."""
-    seconds: dict[str, list[float]] = {".venv": [], ".venv-slurm": []}
-    for _ in range(repeats):
-        for venv, taken in seconds.items():
-            taken.append(call(venv, folder, "--cores", "2", environment=environment)[0])
-    without, plugged = map(statistics.median, seconds.values())
-    return round(without, 2), round(plugged, 2)
+def in_turn(folder: Path, repeats: int, environment: dict[str, str]) -> dict[str, float]:
+    """Seconds of a call that has nothing to do, and what the plugin adds, pair by pair; medians."""
+    pairs = [
+        tuple(
+            call(venv, folder, "--cores", "2", environment=environment)[0]
+            for venv in (".venv", ".venv-slurm")
+        )
+        for _ in range(repeats)
+    ]
+    return {
+        "without": round(statistics.median(a for a, _ in pairs), 2),
+        "added": round(statistics.median(b - a for a, b in pairs), 2),
+    }
 
 
 def measure(folder: Path, repeats: int) -> dict[str, Any]:
@@ -91,8 +96,8 @@ def measure(folder: Path, repeats: int) -> dict[str, Any]:
         seconds, printed = call(".venv-slurm", folder, *profile, environment=cluster.environment)
         ended = jobs(cluster, printed)
         version = cluster.ask("sinfo", "--version")
-        without, plugged = in_turn(folder, repeats, cluster.environment)
-    without_alone, plugged_alone = in_turn(folder, repeats, dict(os.environ))
+        answered = in_turn(folder, repeats, cluster.environment)
+    alone = in_turn(folder, repeats, dict(os.environ))
     return {
         "date": date.today().isoformat(),
         "slurm": version.split()[-1],
@@ -106,14 +111,14 @@ def measure(folder: Path, repeats: int) -> dict[str, Any]:
         ],
         "jobs": ended,
         "repeats": repeats,
-        "call_s": {"without": without, "with": plugged},
-        "call_without_controller_s": {"without": without_alone, "with": plugged_alone},
+        "call_s": answered,
+        "call_without_controller_s": alone,
     }
 
 
 def main() -> int:
     parser = command_line.parser(__doc__, EXAMPLES)
-    parser.add_argument("--repeats", type=command_line.count, default=5, help="of the local calls")
+    parser.add_argument("--repeats", type=command_line.count, default=9, help="of the local calls")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="pitb-bench-"))
     try:

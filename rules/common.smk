@@ -71,9 +71,9 @@ def at_each_attempt(amount):
     return lambda wildcards, attempt: amount * attempt
 
 
-def for_each_thread(amount):
-    """The same, for jobs that start a process for each thread."""
-    return lambda wildcards, threads, attempt: amount * threads * attempt
+def with_threads(base, each):
+    """The same for jobs that start processes as they have threads: so much, and more for each."""
+    return lambda wildcards, threads, attempt: (base + each * threads) * attempt
 
 
 def breadth_files(scope):

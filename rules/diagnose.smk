@@ -26,7 +26,7 @@ rule diagnose_runs:
         "results/benchmarks/diagnose_runs.tsv"
     threads: 64  # as many as the call has
     resources:
-        mem_mb=for_each_thread(1000),
+        mem_mb=with_threads(1000, 1000),
         runtime=at_each_attempt(240),
     params:
         sample=SAMPLE,

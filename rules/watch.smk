@@ -40,7 +40,7 @@ for library, version in CONFIG.watch:
             f"results/benchmarks/watch_{library}-{version}.tsv"
         threads: 64  # as many as there are: Snakemake caps it at --cores
         resources:
-            mem_mb=at_each_attempt(8000),
+            mem_mb=with_threads(2000, 2000),
             runtime=at_each_attempt(240),
         params:
             library=library,

@@ -1,6 +1,7 @@
 """What every rule states of memory, time and threads, held against what the benchmarks measured."""
 
 import csv
+import os
 import re
 import subprocess
 import sys
@@ -26,8 +27,9 @@ def rules_of(folder, **overrides):
         return {rule.name: rule for rule in loaded._workflow.rules if not rule.norun}
 
 
-def stated(rule, name, attempt=1, threads=1):
-    """What a rule asks for at an attempt: megabytes or minutes."""
+def stated(rule, name, attempt=1):
+    """What a rule asks for on this machine at an attempt: megabytes or minutes."""
+    threads = min(rule.resources["_cores"].value, os.cpu_count() or 1)
     return rule.resources[name].evaluate(None, attempt=attempt, threads=threads).value
 
 

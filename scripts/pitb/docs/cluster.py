@@ -41,16 +41,16 @@ def summary(root: Path, language: str) -> str:
     return "\n".join(["```text", *_kept(root)["summary"], "```"])
 
 
-def call_seconds(root: Path, plugin: str, key: str = "call_s") -> str:
-    """Seconds of a local call that has nothing to do, without or with the plugin."""
-    return f"{_kept(root)[key][plugin]:g}"
+def call_seconds(root: Path, name: str, key: str = "call_s") -> str:
+    """Seconds of a local call that has nothing to do, or what the plugin adds to them."""
+    return f"{_kept(root)[key][name]:g}"
 
 
 ALONE = "call_without_controller_s"
 CONTENTS = {
     "slurm-jobs": jobs,
     "slurm-summary": summary,
-    "slurm-call-without": lambda root, language: call_seconds(root, "without"),
-    "slurm-call-with": lambda root, language: call_seconds(root, "with"),
-    "slurm-call-alone": lambda root, language: call_seconds(root, "with", ALONE),
+    "slurm-call": lambda root, language: call_seconds(root, "without"),
+    "slurm-call-added": lambda root, language: call_seconds(root, "added"),
+    "slurm-call-added-alone": lambda root, language: call_seconds(root, "added", ALONE),
 }
