@@ -62,12 +62,12 @@ test: all slice port digits report ## Test everything: cargo's tests, then pytes
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slurm: ## Run the pipeline on a real Slurm, of one node, that is started for it
-	@PYTHONPATH=scripts $(PYTHON) tests/slurm/cluster.py --check
+	@$(PYTHON) scripts/bootstrap.py --check python && PYTHONPATH=scripts $(PYTHON) tests/slurm/cluster.py --check
 	@$(MAKE) --no-print-directory all setup-slurm
 	.venv-slurm/bin/python -m pytest -m slurm -s tests/slurm
 
 bench-slurm: ## Write bench/slurm.json anew, which docs/clusters.md shows
-	@PYTHONPATH=scripts $(PYTHON) tests/slurm/cluster.py --check
+	@$(PYTHON) scripts/bootstrap.py --check python && PYTHONPATH=scripts $(PYTHON) tests/slurm/cluster.py --check
 	@$(MAKE) --no-print-directory all setup-slurm
 	.venv-slurm/bin/python bench/slurm.py
 

@@ -105,6 +105,8 @@ def measure(folder: Path, repeats: int) -> dict[str, Any]:
         "snakemake": metadata.version("snakemake"),
         "machine": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
+        # Of whatever else the machine did, too.
+        "load": round(os.getloadavg()[1], 1),
         "seconds": round(seconds, 1),
         "summary": [
             line for line in printed.splitlines() if re.match("(comparisons|ledger):", line)

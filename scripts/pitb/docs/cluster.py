@@ -17,9 +17,9 @@ HEAD = {
 }
 WHERE = both(
     "Slurm {slurm} without accounting on one node of {cores} processors ({machine}), Snakemake"
-    " {snakemake}, its plugin {plugin}, {date}: {seconds:g} seconds in all.",
+    " {snakemake}, its plugin {plugin}, {date}: {seconds:g} seconds in all, at a load of {load:g}.",
     "Slurm {slurm}，无记账，一个 {cores} 处理器的节点（{machine}），Snakemake {snakemake}，插件"
-    " {plugin}，{date}：一共 {seconds:g} 秒。",
+    " {plugin}，{date}：一共 {seconds:g} 秒，负载 {load:g}。",
 )
 
 
