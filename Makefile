@@ -6,7 +6,7 @@ SNAKEMAKE := $(BIN)/python -m snakemake --cores all
 # A lock is left where a run was killed, and held where one goes on.
 HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup resume breadth slice explain port digits diagnose sweep test check format lock libraries bench docs docs-check site bundle publish-check report watch help
+.PHONY: all setup setup-slurm resume breadth slice explain port digits diagnose sweep test test-slurm check format lock libraries bench bench-slurm docs docs-check site bundle publish-check report watch help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
@@ -65,6 +65,16 @@ test: all slice port digits report ## Test everything: cargo's tests, then pytes
 	$(BIN)/python scripts/fill_docs.py --check
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
+test-slurm: ## Run the pipeline on a real Slurm, of one node, that is started for it
+	@$(PYTHON) scripts/bootstrap.py --check python && PYTHONPATH=scripts $(PYTHON) tests/slurm/cluster.py --check
+	@$(MAKE) --no-print-directory all setup-slurm
+	.venv-slurm/bin/python -m pytest -m slurm -s tests/slurm
+
+bench-slurm: ## Write bench/slurm.json anew, which docs/clusters.md shows
+	@$(PYTHON) scripts/bootstrap.py --check python && PYTHONPATH=scripts $(PYTHON) tests/slurm/cluster.py --check
+	@$(MAKE) --no-print-directory all setup-slurm
+	.venv-slurm/bin/python bench/slurm.py
+
 check: setup ## Formatters, linters and types
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
@@ -84,6 +94,8 @@ format: setup ## Format everything
 lock: setup ## Pin what requirements.in asks for, with hashes
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-annotate requirements.in -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate -c requirements.lock requirements-slurm.in -o requirements-slurm.lock
 
 libraries: setup ## Record both libraries' calls, defaults and declarations, after a change of their versions
 	@$(SNAKEMAKE) results/evidence/defaults/burn.json
@@ -108,6 +120,9 @@ site: setup ## Build the pages as a site, results/site/index.html
 setup:
 	@command -v "$(PYTHON)" > /dev/null || { echo "error: Python 3.11 or newer is needed, and there is no $(PYTHON) on the PATH; name one with make PYTHON=..." >&2; exit 2; }
 	@$(PYTHON) scripts/bootstrap.py
+
+setup-slurm: ## Set .venv-slurm up, for a Slurm cluster: docs/clusters.md
+	@$(PYTHON) scripts/bootstrap.py --slurm
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile

@@ -4,6 +4,10 @@
 # `breadth` is all of it, `breadth-slice` touches everything once. Neither belongs to `rule all`.
 
 
+localrules:
+    publish_findings,
+
+
 rule plan_breadth:
     input:
         script=lazily("plan_breadth.py"),
@@ -15,6 +19,10 @@ rule plan_breadth:
         "results/logs/plan_{scope}.log",
     benchmark:
         "results/benchmarks/plan_{scope}.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(2000),
+        runtime=at_each_attempt(30),
     params:
         sliced=lambda wildcards: "--slice" if wildcards.scope.endswith("slice") else "",
     message:
@@ -35,6 +43,10 @@ rule train_breadth_pytorch:
         "results/logs/train_{scope}_pytorch_{optimizer}.log",
     benchmark:
         "results/benchmarks/train_{scope}_pytorch_{optimizer}.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(2000),
+        runtime=at_each_attempt(60),
     message:
         "Training {wildcards.optimizer} on PyTorch's side ({wildcards.scope})"
     shell:
@@ -53,6 +65,10 @@ rule train_breadth_burn:
         "results/logs/train_{scope}_burn_{optimizer}.log",
     benchmark:
         "results/benchmarks/train_{scope}_burn_{optimizer}.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(60),
     message:
         "Training {wildcards.optimizer} on burn's side ({wildcards.scope})"
     shell:
@@ -76,6 +92,10 @@ rule judge_breadth:
         "results/logs/judge_{scope}_{optimizer}.log",
     benchmark:
         "results/benchmarks/judge_{scope}_{optimizer}.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(2000),
+        runtime=at_each_attempt(60),
     message:
         "Judging {wildcards.optimizer}, and hunting mutants ({wildcards.scope})"
     shell:
@@ -120,6 +140,10 @@ rule judge_schedules:
         "results/logs/judge_schedules.log",
     benchmark:
         "results/benchmarks/judge_schedules.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(2000),
+        runtime=at_each_attempt(30),
     message:
         "Comparing learning-rate schedules"
     shell:
@@ -140,6 +164,10 @@ rule cover_breadth:
         "results/logs/cover_{scope}.log",
     benchmark:
         "results/benchmarks/cover_{scope}.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(2000),
+        runtime=at_each_attempt(30),
     message:
         "Holding the {wildcards.scope} against PyTorch's own list of configurations"
     shell:
@@ -169,6 +197,10 @@ rule summarise_breadth:
         "results/logs/summarise_{scope}.log",
     benchmark:
         "results/benchmarks/summarise_{scope}.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(10),
     params:
         judged=lambda wildcards: [
             f"results/{wildcards.scope}/judged/{key}" for key in OPTIMIZERS
@@ -192,6 +224,10 @@ rule check_breadth:
         "results/logs/check_{scope}.log",
     benchmark:
         "results/benchmarks/check_{scope}.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(10),
     message:
         "Checking that all of the {wildcards.scope} is explained, and every mutant noticed"
     shell:
@@ -206,6 +242,10 @@ rule publish_findings:
         "results/findings{suffix}",
     log:
         "results/logs/publish_findings{suffix}.log",
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(10),
     message:
         "Publishing the findings ({wildcards.suffix})"
     shell:

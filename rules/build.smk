@@ -1,6 +1,11 @@
 # Takes: the Rust sources. Gives: the burn programs, by one call of cargo.
 
 
+# On a cluster, where Snakemake is called: nodes often have no network to fetch crates from.
+localrules:
+    build_programs,
+
+
 rule build_programs:
     input:
         sources=rust_sources(),
@@ -11,6 +16,9 @@ rule build_programs:
     benchmark:
         "results/benchmarks/build_programs.tsv"
     threads: 64  # as many as there are: Snakemake caps it at --cores
+    resources:
+        mem_mb=with_threads(2000, 2000),
+        runtime=at_each_attempt(120),
     params:
         manifest=ROOT / "Cargo.toml",
         target=TARGET,

@@ -38,6 +38,10 @@ rule make_bundle:
         "results/logs/make_bundle.log",
     benchmark:
         "results/benchmarks/make_bundle.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(2000),
+        runtime=at_each_attempt(30),
     params:
         root=ROOT,
         dirty="--allow-dirty" if os.getenv("PITB_ALLOW_DIRTY") else "",
@@ -59,6 +63,10 @@ rule check_crate:
         "results/logs/check_crate.log",
     benchmark:
         "results/benchmarks/check_crate.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(2000),
+        runtime=at_each_attempt(30),
     message:
         "Asking the RO-Crate validator about the bundle"
     shell:
@@ -75,6 +83,10 @@ rule verify_bundle:
         "results/logs/verify_bundle.log",
     benchmark:
         "results/benchmarks/verify_bundle.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(2000),
+        runtime=at_each_attempt(60),
     message:
         "Verifying the bundle as a stranger would"
     shell:

@@ -66,6 +66,16 @@ def lazily(name):
     return lambda wildcards: script(name)
 
 
+def at_each_attempt(amount):
+    """So much memory or time, and as much again at each retry: too little is why jobs are killed."""
+    return lambda wildcards, attempt: amount * attempt
+
+
+def with_threads(base, each):
+    """The same for jobs that start processes as they have threads: so much, and more for each."""
+    return lambda wildcards, threads, attempt: (base + each * threads) * attempt
+
+
 def breadth_files(scope):
     """All that the breadth makes, so that what was deleted is made again."""
     sheets = [

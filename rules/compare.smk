@@ -25,6 +25,10 @@ for name, batch in PAIR_BATCHES.items():
             f"results/logs/{name}.log",
         benchmark:
             f"results/benchmarks/{name}.tsv"
+        threads: 1
+        resources:
+            mem_mb=at_each_attempt(1000),
+            runtime=at_each_attempt(30),
         params:
             batch=name,
             digest=batches.digest_of(batch),

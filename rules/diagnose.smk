@@ -25,6 +25,9 @@ rule diagnose_runs:
     benchmark:
         "results/benchmarks/diagnose_runs.tsv"
     threads: 64  # as many as the call has
+    resources:
+        mem_mb=with_threads(1000, 1000),
+        runtime=at_each_attempt(240),
     params:
         sample=SAMPLE,
     message:

@@ -10,6 +10,10 @@ rule record_burn_defaults:
         "results/logs/record_burn_defaults.log",
     benchmark:
         "results/benchmarks/record_burn_defaults.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(10),
     message:
         "Asking burn for its defaults"
     shell:
@@ -26,6 +30,10 @@ rule record_moves:
         "results/logs/record_moves.log",
     benchmark:
         "results/benchmarks/record_moves.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(10),
     message:
         "Following the tensors of one step on burn's side"
     shell:
@@ -49,6 +57,10 @@ rule probe_compiler:
         "results/logs/probe_compiler.log",
     benchmark:
         "results/benchmarks/probe_compiler.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(4000),
+        runtime=at_each_attempt(60),
     params:
         root=ROOT,
         target=TARGET,

@@ -35,6 +35,10 @@ if EXPLANATIONS:
             "results/logs/explain_pairs.log",
         benchmark:
             "results/benchmarks/explain_pairs.tsv"
+        threads: 1
+        resources:
+            mem_mb=at_each_attempt(1000),
+            runtime=at_each_attempt(30),
         params:
             pairs=" ".join(
                 f"--pair {pair.a} {pair.b} {pair.tolerance!r}"

@@ -24,6 +24,10 @@ rule make_findings:
         "results/logs/make_findings_{scope}.log",
     benchmark:
         "results/benchmarks/make_findings_{scope}.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(2000),
+        runtime=at_each_attempt(30),
     message:
         "Finding every difference in a default or an equation ({wildcards.scope})"
     shell:
@@ -48,6 +52,9 @@ rule reproduce_findings:
     benchmark:
         "results/benchmarks/reproduce_findings_{scope}.tsv"
     threads: 64  # as many as there are: Snakemake caps it at --cores
+    resources:
+        mem_mb=with_threads(2000, 500),
+        runtime=at_each_attempt(60),
     params:
         root=ROOT,
         target=TARGET,

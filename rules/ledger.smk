@@ -14,6 +14,10 @@ rule summarise_comparisons:
         "results/logs/summarise_comparisons.log",
     benchmark:
         "results/benchmarks/summarise_comparisons.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(10),
     message:
         "Listing all comparisons"
     shell:
@@ -35,6 +39,10 @@ rule make_ledger:
         "results/logs/make_ledger.log",
     benchmark:
         "results/benchmarks/make_ledger.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(10),
     message:
         "Judging every published figure"
     shell:
@@ -55,6 +63,10 @@ rule check_results:
         "results/logs/check_results.log",
     benchmark:
         "results/benchmarks/check_results.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(10),
     params:
         ledger=f"--ledger {LEDGER[0]}" if LEDGER else "",
     message:

@@ -29,6 +29,9 @@ rule port_configurations:
     benchmark:
         "results/benchmarks/port_configurations.tsv"
     threads: 64  # as many as there are: Snakemake caps it at --cores
+    resources:
+        mem_mb=with_threads(2000, 1000),
+        runtime=at_each_attempt(120),
     params:
         root=ROOT,
         target=TARGET,

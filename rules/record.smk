@@ -4,6 +4,11 @@
 #
 # `digits` is all of it. It does not belong to `rule all`.
 
+
+localrules:
+    build_digits,
+
+
 DIGITS = ROOT / "examples/digits/digits.py"
 
 
@@ -25,6 +30,9 @@ rule build_digits:
     benchmark:
         "results/benchmarks/build_digits.tsv"
     threads: 64  # as many as there are: Snakemake caps it at --cores
+    resources:
+        mem_mb=with_threads(2000, 2000),
+        runtime=at_each_attempt(120),
     params:
         manifest=ROOT / "Cargo.toml",
         target=TARGET,
@@ -46,6 +54,10 @@ rule write_digits:
         "results/logs/write_digits.log",
     benchmark:
         "results/benchmarks/write_digits.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(2000),
+        runtime=at_each_attempt(10),
     params:
         package=SCRIPTS,
     message:
@@ -66,6 +78,10 @@ rule train_digits_pytorch:
         "results/logs/train_digits_pytorch.log",
     benchmark:
         "results/benchmarks/train_digits_pytorch.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(2000),
+        runtime=at_each_attempt(30),
     params:
         package=SCRIPTS,
     message:
@@ -87,6 +103,10 @@ rule train_digits_burn:
         "results/benchmarks/train_digits_burn_{version}.tsv"
     wildcard_constraints:
         version="naive|fixed",
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(30),
     params:
         fixed=lambda wildcards: "--fixed" if wildcards.version == "fixed" else "",
     message:
@@ -107,6 +127,10 @@ rule compare_digits:
         "results/logs/compare_digits.log",
     benchmark:
         "results/benchmarks/compare_digits.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(10),
     message:
         "Comparing the recorded trainings"
     shell:
@@ -129,6 +153,10 @@ rule diagnose_digits:
         "results/logs/diagnose_digits.log",
     benchmark:
         "results/benchmarks/diagnose_digits.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(30),
     params:
         package=SCRIPTS,
     message:

@@ -27,6 +27,10 @@ rule copy_stylesheet:
         STYLESHEET,
     log:
         "results/logs/copy_stylesheet.log",
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(10),
     message:
         "Copying the report's stylesheet"
     shell:
@@ -60,6 +64,10 @@ if CONFIG.pairs:
             "results/logs/draw_plots.log",
         benchmark:
             "results/benchmarks/draw_plots.tsv"
+        threads: 1
+        resources:
+            mem_mb=at_each_attempt(1000),
+            runtime=at_each_attempt(30),
         params:
             pairs=" ".join(f"--pair {pair.a} {pair.b}" for pair in CONFIG.pairs),
         message:
@@ -84,6 +92,10 @@ for scope in reported.SCOPE_NAMES:
             f"results/logs/draw_{scope}_plots.log",
         benchmark:
             f"results/benchmarks/draw_{scope}_plots.tsv"
+        threads: 1
+        resources:
+            mem_mb=at_each_attempt(1000),
+            runtime=at_each_attempt(30),
         message:
             f"Drawing coverage and kills ({scope})"
         shell:
@@ -102,6 +114,10 @@ rule record_versions:
         "results/logs/record_versions.log",
     benchmark:
         "results/benchmarks/record_versions.tsv"
+    threads: 1
+    resources:
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(10),
     message:
         "Recording versions and machine"
     shell:
@@ -122,6 +138,10 @@ for group, items in PAGE_GROUPS.items():
             f"results/logs/write_pages_{group}.log",
         benchmark:
             f"results/benchmarks/write_pages_{group}.tsv"
+        threads: 1
+        resources:
+            mem_mb=at_each_attempt(1000),
+            runtime=at_each_attempt(10),
         params:
             pages=" ".join(
                 " ".join(

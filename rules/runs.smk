@@ -20,6 +20,10 @@ for name, batch in PYTORCH_BATCHES.items():
             f"results/logs/train_{name}.log",
         benchmark:
             f"results/benchmarks/train_{name}.tsv"
+        threads: CONFIG.threads
+        resources:
+            mem_mb=at_each_attempt(2000),
+            runtime=at_each_attempt(60),
         params:
             batch=name,
             digest=batches.digest_of(batch),
@@ -49,6 +53,10 @@ for program_name, program_batches in BURN_BATCHES.items():
                 f"results/logs/train_{name}.log",
             benchmark:
                 f"results/benchmarks/train_{name}.tsv"
+            threads: 1
+            resources:
+                mem_mb=at_each_attempt(1000),
+                runtime=at_each_attempt(60),
             params:
                 batch=name,
                 digest=batches.digest_of(batch),

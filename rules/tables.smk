@@ -16,6 +16,10 @@ for page_name in CONFIG.pages:
             f"results/logs/make_tables_{page_name}.log",
         benchmark:
             f"results/benchmarks/make_tables_{page_name}.tsv"
+        threads: 1
+        resources:
+            mem_mb=at_each_attempt(1000),
+            runtime=at_each_attempt(10),
         params:
             page=page_name,
         message:

@@ -39,6 +39,9 @@ for library, version in CONFIG.watch:
         benchmark:
             f"results/benchmarks/watch_{library}-{version}.tsv"
         threads: 64  # as many as there are: Snakemake caps it at --cores
+        resources:
+            mem_mb=with_threads(2000, 2000),
+            runtime=at_each_attempt(240),
         params:
             library=library,
             version=version,
@@ -63,6 +66,10 @@ if WATCHED:
             "results/logs/report_watch.log",
         benchmark:
             "results/benchmarks/report_watch.tsv"
+        threads: 1
+        resources:
+            mem_mb=at_each_attempt(1000),
+            runtime=at_each_attempt(10),
         message:
             "Listing what other versions change"
         shell:

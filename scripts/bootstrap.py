@@ -1,5 +1,7 @@
 """Set the project up: check Python and cargo, then fill .venv from requirements.lock.
 
+With --slurm it fills .venv-slurm, from the same and from requirements-slurm.lock.
+
 Needs nothing but the standard library, and says in one sentence what is missing before anything
 is downloaded. Runs on old versions of Python far enough to say that they are too old.
 """
@@ -18,8 +20,10 @@ CARGO = (1, 95)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 LOCK = os.path.join(ROOT, "requirements.lock")
+# Apart, since the plugin for Slurm slows every call of Snakemake.
+SLURM_VENV = os.path.join(ROOT, ".venv-slurm")
+SLURM_LOCK = os.path.join(ROOT, "requirements-slurm.lock")
 PROJECT = os.path.join(ROOT, "pyproject.toml")
-STAMP = os.path.join(VENV, "requirements.sha256")
 
 
 class SetupError(Exception):
@@ -61,25 +65,29 @@ def check_cargo():
         )
 
 
-def bin_path(name):
+def bin_path(venv, name):
     if os.name == "nt":
-        return os.path.join(VENV, "Scripts", name + ".exe")
-    return os.path.join(VENV, "bin", name)
+        return os.path.join(venv, "Scripts", name + ".exe")
+    return os.path.join(venv, "bin", name)
 
 
-def lock_hash():
+def stamp_path(venv):
+    return os.path.join(venv, "requirements.sha256")
+
+
+def lock_hash(locks):
     """Of what .venv is filled from and by: another lock or another Python means another .venv."""
     digest = hashlib.sha256(sys.version.encode())
-    for path in (LOCK, PROJECT):
+    for path in (*locks, PROJECT):
         with open(path, "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()
 
 
-def is_filled():
+def is_filled(venv, locks):
     try:
-        with open(STAMP) as file:
-            return file.read() == lock_hash() and os.path.exists(bin_path("python"))
+        with open(stamp_path(venv)) as file:
+            return file.read() == lock_hash(locks) and os.path.exists(bin_path(venv, "python"))
     except OSError:
         return False
 
@@ -100,12 +108,13 @@ def run(*command):
         raise SetupError("the set-up stopped: {}".format(error))
 
 
-def fill():
-    if is_filled():
+def fill(venv, locks):
+    if is_filled(venv, locks):
         return
-    print("Setting up .venv (once; some gigabytes on Linux)", flush=True)
-    if os.path.isfile(STAMP):
-        os.remove(STAMP)
+    name = os.path.basename(venv)
+    print("Setting up {} (once; some gigabytes on Linux)".format(name), flush=True)
+    if os.path.isfile(stamp_path(venv)):
+        os.remove(stamp_path(venv))
     try:
         import ensurepip  # noqa: F401
     except ImportError:
@@ -113,26 +122,30 @@ def fill():
             "{} has no ensurepip; install your system's package for it, "
             "such as python3-venv".format(sys.executable)
         )
-    run(sys.executable, "-m", "venv", "--clear", VENV)
+    python = bin_path(venv, "python")
+    run(sys.executable, "-m", "venv", "--clear", venv)
     with tempfile.TemporaryDirectory() as folder:
         requirement = os.path.join(folder, "uv.txt")
         with open(requirement, "w", encoding="utf-8") as file:
             file.write(uv_requirement())
-        pip = [bin_path("python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
+        pip = [python, "-m", "pip", "install", "--quiet", "--require-hashes"]
         run(*pip, "-r", requirement)
     # Compiled once here, or every process would compile what it imports where bytecode is not kept.
-    uv = [bin_path("uv"), "pip", "install", "--require-hashes", "--compile-bytecode"]
-    uv += ["--python", bin_path("python")]
-    run(*uv, "-r", LOCK)
+    uv = [bin_path(venv, "uv"), "pip", "install", "--require-hashes", "--compile-bytecode"]
+    uv += ["--python", python]
+    for lock in locks:
+        uv += ["-r", lock]
+    run(*uv)
     # The command `pitb` itself, from this folder; what it needs is there.
-    uv = [bin_path("uv"), "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-    run(*uv, "--python", bin_path("python"), "--editable", ROOT)
-    with open(STAMP, "w") as file:
-        file.write(lock_hash())
+    uv = [bin_path(venv, "uv"), "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    run(*uv, "--python", python, "--editable", ROOT)
+    with open(stamp_path(venv), "w") as file:
+        file.write(lock_hash(locks))
 
 
 EXAMPLES = """examples:
   python3 scripts/bootstrap.py
+  python3 scripts/bootstrap.py --slurm
   python3 scripts/bootstrap.py --check cargo"""
 
 
@@ -143,14 +156,17 @@ def main():
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--check", choices=["python", "cargo"], help="only check for this one")
+    parser.add_argument("--slurm", action="store_true", help="fill .venv-slurm instead of .venv")
     arguments = parser.parse_args()
     try:
         if arguments.check != "cargo":
             check_python()
         if arguments.check != "python":
             check_cargo()
-        if arguments.check is None:
-            fill()
+        if arguments.check is None and arguments.slurm:
+            fill(SLURM_VENV, [LOCK, SLURM_LOCK])
+        elif arguments.check is None:
+            fill(VENV, [LOCK])
     except SetupError as error:
         print("error: {}".format(error), file=sys.stderr)
         return 2

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from pitb.docs import field, machine, readme, transcripts
+from pitb.docs import cluster, field, machine, readme, transcripts
 from pitb.docs.content import Content
 from pitb.docs.figures import Tables
 from pitb.docs.grammar import Mark
@@ -23,7 +23,7 @@ def makers(root: Path) -> dict[str, Maker]:
     """All names but those of tables, for a project's folder."""
     results = root / "results"
     found: dict[str, Maker] = {}
-    for module in (readme, field, transcripts, machine):
+    for module in (readme, field, transcripts, machine, cluster):
         contents: Mapping[str, Callable[[Path, str], Made]] = module.CONTENTS
         found |= {name: partial(make, root) for name, make in contents.items()}
     if not results.is_dir():

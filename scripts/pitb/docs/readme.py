@@ -81,6 +81,8 @@ TARGETS_ZH = {
     "report": "一个 HTML 文件，看全部结果：台账、表格、图，以及其余已经做出的",
     "watch": "换成配置里 watch 列出的其他版本，说出什么变了",
     "test": "测试一切：先是 cargo 的测试，再用 pytest 测包和整条流水线",
+    "test-slurm": "在真的 Slurm 上跑流水线，一个节点，为此启动",
+    "bench-slurm": "重新写出 docs/clusters.md 所示的 bench/slurm.json",
     "check": "格式、代码检查和类型",
     "format": "整理全部格式",
     "lock": "把 requirements.in 里要的东西连同哈希固定下来",
@@ -92,6 +94,7 @@ TARGETS_ZH = {
     "sweep": "训练并比较 config/sweeps 里的运行，或用 NAME=... 指定其中一个文件",
     "bundle": "结果、源码和运行记录合成一个 zip，别人可用 pitb verify 检查",
     "publish-check": "Zenodo 之类的存档所要的是否齐全；不上传任何东西",
+    "setup-slurm": "为 Slurm 集群建立 .venv-slurm，见 docs/clusters.md",
     "help": "列出这些目标",
 }
 
