@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from pitb.stream.stored import Stored
+
 SCHEMA_VERSION = 1
 METADATA_KEY = b"pitb"
 COLUMNS = {
@@ -89,11 +91,12 @@ class Entry:
 class Trace:
     """What a run left behind.
 
-    ``values`` is float64 of shape (rows,); ``entries`` say which rows are what.
+    ``values`` is float64 of shape (rows,), of a large trace on disk (`pitb.stream.stored`), where
+    its slices are read as they are asked for; ``entries`` say which rows are what.
     """
 
     entries: list[Entry]
-    values: NDArray[np.float64]
+    values: "NDArray[np.float64] | Stored"
     metadata: dict[str, Any] = field(default_factory=dict)
     path: str = ""
 
