@@ -275,9 +275,7 @@ def _check_same(
             )
 
 
-def _rows(
-    a: Trace, b: Trace, pairs: Sequence[tuple[Entry, Entry]], tolerance: float
-) -> list[Row]:
+def _rows(a: Trace, b: Trace, pairs: Sequence[tuple[Entry, Entry]], tolerance: float) -> list[Row]:
     """The comparison of pairs of tensors.
 
     Raises:

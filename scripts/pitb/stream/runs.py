@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 
 from pitb.stream.thrift import Malformed, Reader
 
-_RUN = b"\x02\0\0\0\0"
-"""A block of 128 differences of 1 in four parts: the least difference, and no bits for any part."""
-_RUN_BYTES = np.frombuffer(_RUN, np.uint8)
 _WINDOW = 1 << 14
 """Blocks that are looked at together at most."""
 
@@ -140,7 +137,12 @@ def add_delta(body: bytes, count: int, found: Runs) -> None:
     reader = Reader(body)
     block, parts, total = reader.varint(), reader.varint(), reader.varint()
     value = reader.zigzag()
-    if total != count or not 0 < parts <= 1 << 10 or block % (8 * parts) or not 0 < block <= 1 << 20:
+    if (
+        total != count
+        or not 0 < parts <= 1 << 10
+        or block % (8 * parts)
+        or not 0 < block <= 1 << 20
+    ):
         raise Malformed("a page of differences is malformed")
     if count == 0:
         return
@@ -168,9 +170,10 @@ def _differences(
 ) -> Iterator[tuple[int | NDArray[np.int64], int]]:
     """Runs of differences of 1, as 1 and their number; other blocks as arrays."""
     window = 1
-    plain = block == 128 and parts == 4
+    # A block of differences of 1: the least difference, in zigzag, and no bits for any part.
+    run = b"\x02" + bytes(parts)
     while left > 0:
-        alike = _leading_runs(reader, min(window, -(-left // block))) if plain else 0
+        alike = _leading_runs(reader, run, min(window, -(-left // block)))
         if alike:
             window = min(8 * window, _WINDOW)
             yield 1, min(alike * block, left)
@@ -182,15 +185,15 @@ def _differences(
         left -= len(found)
 
 
-def _leading_runs(reader: Reader, most: int) -> int:
+def _leading_runs(reader: Reader, run: bytes, most: int) -> int:
     """How many of the next blocks are runs; the reader goes behind them."""
-    size = len(_RUN)
+    size = len(run)
     here = reader.position
-    if reader.data[here : here + size] != _RUN:
+    if reader.data[here : here + size] != run:
         return 0
     most = min(most, (len(reader.data) - here) // size)
     rows = np.frombuffer(reader.data, np.uint8, most * size, here).reshape(most, size)
-    alike = (rows == _RUN_BYTES).all(axis=1)
+    alike = (rows == np.frombuffer(run, np.uint8)).all(axis=1)
     found = most if alike.all() else int(alike.argmin())
     reader.position += found * size
     return found
