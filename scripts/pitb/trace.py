@@ -176,6 +176,11 @@ def write(trace: Trace, path: Path) -> None:
     Raises:
         PitbError: The file cannot be written.
     """
+    if len(trace.values) > ROW_GROUP:
+        from pitb.stream import writing
+
+        writing.write_trace(trace, path)
+        return
     metadata = {**trace.metadata, "contents": [asdict(entry) for entry in trace.entries]}
     text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
     with replacing(path) as temporary, parquet_writer(temporary) as writer:
@@ -183,14 +188,14 @@ def write(trace: Trace, path: Path) -> None:
         writer.add_key_value_metadata({METADATA_KEY: text.encode()})
 
 
-def parquet_writer(path: Path, **options: Any) -> "pq.ParquetWriter":
+def parquet_writer(path: Path, compression: str = "none", **options: Any) -> "pq.ParquetWriter":
     """A writer of trace files; ``options`` are further ones of pyarrow's."""
     import pyarrow.parquet as pq
 
     return pq.ParquetWriter(
         path,
         schema(),
-        compression="none",
+        compression=compression,
         use_dictionary=["step", "quantity", "tensor"],
         column_encoding={"index": "DELTA_BINARY_PACKED", "value": "PLAIN"},
         store_schema=False,

@@ -46,14 +46,14 @@ def open_trace(path: Path) -> Trace:
     return _open_file(path)
 
 
-def _open_file(path: Path, held: int = HELD) -> Trace:
+def _open_file(path: Path, held: int | None = None) -> Trace:
     if not path.is_file():
         return trace.read(path)  # which says why not
     try:
         found = layout.lay_out(path)
         if not little_endian():
             raise Otherwise("the values are to be turned around")
-        return _checked(found, path, held)
+        return _checked(found, path, HELD if held is None else held)
     except (Otherwise, OSError):
         pass  # a library reads it, or says what is wrong
     if _rows(path) <= HELD:

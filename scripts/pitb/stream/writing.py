@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pitb import trace
 from pitb.files import replacing
+from pitb.stream.stored import reading
 from pitb.trace import Entry
 
 if TYPE_CHECKING:
@@ -84,6 +85,22 @@ def write(
                 done += stop - start
             writer.write_table(encoded_rows(group, values[:done]), row_group_size=done)
         writer.add_key_value_metadata({trace.METADATA_KEY: text.encode()})
+
+
+def write_trace(found: trace.Trace, path: Path) -> None:
+    """Write a trace of many values, in memory or on disk.
+
+    Raises:
+        PitbError: The file cannot be written, or the values can no longer be read.
+    """
+    with reading(found.values) as reader:
+
+        def fill(entry: Entry, start: int, out: NDArray[np.float64]) -> None:
+            values = reader.read(entry.first_row + start, out)
+            if values is not out:
+                out[:] = values
+
+        write(path, found.entries, found.metadata, fill)
 
 
 def encoded_rows(group: Group, values: NDArray[np.float64]) -> "pa.Table":
