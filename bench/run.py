@@ -285,6 +285,14 @@ def sweep(runs: int, repeats: int) -> dict[str, Any]:
     return {**slowest, "repeats": repeats}
 
 
+def big_traces(repeats: int) -> dict[str, Any]:
+    """Two traces of 100 million values each, compared in every way; see bench/big_traces.py."""
+    command = [sys.executable, ROOT / "bench/big_traces.py", "--turns", repeats]
+    ended = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
 MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] = {
     "pipeline": ("everything from built programs, against by hand", pipeline, 5),
     "margin_pytorch": (
@@ -327,6 +335,11 @@ MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] 
         "a diagnosis of a million parameters over 20 steps",
         lambda folder, repeats: diagnosis(folder, repeats, wide=True),
         1,
+    ),
+    "big_traces": (
+        "two traces of 100 million values, compared in every way",
+        lambda _, repeats: big_traces(repeats),
+        3,
     ),
     "diagnose_share": ("the share of configurations found again", recovery, 1),
     "sweep_5000": ("a sweep of 5,000 runs", lambda _, repeats: sweep(5000, repeats), 1),

@@ -1,6 +1,5 @@
 """Comparing two traces, or two JSON files of the pages' programs: rows, verdict, exit code."""
 
-import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -14,6 +13,10 @@ from numpy.typing import NDArray
 from pitb import trace
 from pitb.errors import PitbError, nearest
 from pitb.files import read_json, replacing
+from pitb.stream.initial import chunks, hash_both
+from pitb.stream.opening import open_trace
+from pitb.stream.statistics import statistics
+from pitb.stream.statistics import ulps as ulps
 from pitb.trace import Entry, Key, Trace
 
 if TYPE_CHECKING:
@@ -127,17 +130,6 @@ class Comparison:
         return max(row.max_abs for row in self.at(step, quantity))
 
 
-def hashes(run: Trace) -> dict[str, str]:
-    """SHA-256 of every input and initial parameter: of its shape, dtype and bits."""
-    found = {}
-    for quantity in INITIAL:
-        for entry in run.select(0, quantity):
-            digest = hashlib.sha256(f"{entry.shape} {entry.dtype}\n".encode())
-            digest.update(run.of(entry).astype("<f8").tobytes())
-            found[f"{quantity} {entry.tensor}"] = digest.hexdigest()
-    return found
-
-
 def preflight(a: Trace, b: Trace, may_differ: str | None = None) -> dict[str, Any]:
     """Whether two runs start from the same bits.
 
@@ -145,19 +137,25 @@ def preflight(a: Trace, b: Trace, may_differ: str | None = None) -> dict[str, An
         ``status`` (identical, different, or exempt where ``may_differ`` gives a reason), the
         first ``difference`` in words, that reason, and the hash of every tensor on both sides.
     """
-    difference = initial_difference(a, b)
+    hashes = hash_both(a, b, INITIAL)
+    difference = _initial_difference(a, b, *hashes)
     exempt = DIFFERENT if may_differ is None else EXEMPT
     return {
         "status": IDENTICAL if difference is None else exempt,
         "difference": difference,
         "exempt_because": may_differ,
-        "hashes": {a.run: hashes(a), b.run: hashes(b)},
+        "hashes": dict(zip((a.run, b.run), hashes, strict=True)),
     }
 
 
 def initial_difference(a: Trace, b: Trace) -> str | None:
     """The first difference between what two runs start from, or None where every bit agrees."""
-    hashes_a, hashes_b = hashes(a), hashes(b)
+    return _initial_difference(a, b, *hash_both(a, b, INITIAL))
+
+
+def _initial_difference(
+    a: Trace, b: Trace, hashes_a: dict[str, str], hashes_b: dict[str, str]
+) -> str | None:
     if not hashes_a:
         return f"{a.run} records no input and no initial parameter"
     if hashes_a == hashes_b:
@@ -172,12 +170,13 @@ def initial_difference(a: Trace, b: Trace) -> str | None:
     entry_b = b.by_key()[(0, quantity, tensor)]
     if entry_a.shape != entry_b.shape:
         return f"initial state differs: {tensor} has shape {entry_a.shape} vs {entry_b.shape}"
-    values_a, values_b = a.of(entry_a), b.of(entry_b)
-    differ = np.flatnonzero(values_a.view(np.int64) != values_b.view(np.int64))
-    if len(differ) == 0:
-        return f"initial state differs: {tensor} is {entry_a.dtype} vs {entry_b.dtype}"
-    i = int(differ[0])
-    return f"initial state differs: {tensor}[{i}] {float(values_a[i])} vs {float(values_b[i])}"
+    for start, values_a, values_b in chunks(a, entry_a, b, entry_b):
+        differ = np.flatnonzero(values_a.view(np.int64) != values_b.view(np.int64))
+        if len(differ):
+            i = int(differ[0])
+            x, y = float(values_a[i]), float(values_b[i])
+            return f"initial state differs: {tensor}[{start + i}] {x} vs {y}"
+    return f"initial state differs: {tensor} is {entry_a.dtype} vs {entry_b.dtype}"
 
 
 def compare(
@@ -227,8 +226,8 @@ def compare(
                 f"neither trace holds {quantity!r}; nearest: {nearest(quantity, sorted(known))!r}"
             )
     _check_same(a, entries_a, b, entries_b)
-    for key, entry in entries_a.items():
-        comparison.rows.append(_row(entry, a.of(entry), b.of(entries_b[key]), tolerance))
+    pairs = [(entry, entries_b[key]) for key, entry in entries_a.items()]
+    comparison.rows = _rows(a, b, pairs, tolerance)
     _count_rest(comparison, a, b)
     return _checked(comparison)
 
@@ -276,63 +275,35 @@ def _check_same(
             )
 
 
-def _row(entry: Entry, a: Array, b: Array, tolerance: float) -> Row:
-    only_one = np.isnan(a) != np.isnan(b)
-    if only_one.any():
-        i = int(np.flatnonzero(only_one)[0])
-        raise NotComparable(f"{entry.where}[{i}] is NaN on one side only: {a[i]:g} vs {b[i]:g}")
-    with np.errstate(invalid="ignore", over="ignore"):
-        difference = np.abs(a - b)
-    # Two equal infinities differ by NaN; whatever isn't finite is never OK.
-    difference = np.where(np.isfinite(a) & np.isfinite(b), difference, np.inf)
-    i = int(np.argmax(difference)) if len(a) else 0
-    max_abs = float(difference[i]) if len(a) else 0.0
-    scale = np.maximum(np.abs(a), np.abs(b))
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        relative = np.where(difference == 0, 0.0, difference / scale)
-        relative = np.where(np.isnan(relative), np.inf, relative)
-        rmse = float(np.sqrt(np.mean(np.square(difference)))) if len(a) else 0.0
-    return Row(
-        step=entry.step,
-        quantity=entry.quantity,
-        tensor=entry.tensor,
-        n=len(a),
-        worst_index=i,
-        a=float(a[i]) if len(a) else math.nan,
-        b=float(b[i]) if len(a) else math.nan,
-        max_abs=max_abs,
-        max_ulp=float(ulps(a, b, entry.dtype).max(initial=0)),
-        relative=float(relative.max(initial=0)),
-        rmse=rmse,
-        tolerance=tolerance,
-        verdict=OK if max_abs <= tolerance else MISMATCH,
-    )
+def _rows(a: Trace, b: Trace, pairs: Sequence[tuple[Entry, Entry]], tolerance: float) -> list[Row]:
+    """The comparison of pairs of tensors.
 
-
-def ulps(a: Array, b: Array, dtype: str) -> Array:
-    """Distance in units in the last place: how many floats of ``dtype`` lie between.
-
-    +0 and -0 are 0 apart; anything from a NaN is infinitely far. Integers are counted as f64.
+    Raises:
+        NotComparable: One side alone is NaN.
     """
-    if dtype == "float32":
-        with np.errstate(over="ignore"):
-            ordered_a, ordered_b = (_ordered32(x.astype(np.float32)) for x in (a, b))
-        distance = np.abs(ordered_a - ordered_b).astype(np.float64)
-    else:
-        # The difference of two 64-bit positions can need 65 bits.
-        pairs = zip(_ordered64(a).tolist(), _ordered64(b).tolist(), strict=True)
-        distance = np.array([abs(x - y) for x, y in pairs], dtype=np.float64)
-    return np.where(np.isnan(a) | np.isnan(b), np.inf, distance)
-
-
-def _ordered32(values: NDArray[np.float32]) -> NDArray[np.int64]:
-    bits = values.view(np.int32).astype(np.int64)
-    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
-
-
-def _ordered64(values: Array) -> NDArray[np.int64]:
-    bits = np.ascontiguousarray(values).view(np.int64)
-    return np.where(bits < 0, -(bits & 0x7FFFFFFFFFFFFFFF), bits)
+    found = statistics(a, b, pairs)
+    for (entry, _), of in zip(pairs, found, strict=True):
+        if of.nan is not None:
+            i, x, y = of.nan
+            raise NotComparable(f"{entry.where}[{i}] is NaN on one side only: {x:g} vs {y:g}")
+    return [
+        Row(
+            step=entry.step,
+            quantity=entry.quantity,
+            tensor=entry.tensor,
+            n=entry.count,
+            worst_index=of.index,
+            a=of.a,
+            b=of.b,
+            max_abs=of.max_abs,
+            max_ulp=of.max_ulp,
+            relative=of.relative,
+            rmse=math.sqrt(of.squares / entry.count) if entry.count else 0.0,
+            tolerance=tolerance,
+            verdict=OK if of.max_abs <= tolerance else MISMATCH,
+        )
+        for (entry, _), of in zip(pairs, found, strict=True)
+    ]
 
 
 def _count_rest(comparison: Comparison, a: Trace, b: Trace) -> None:
@@ -427,7 +398,7 @@ def load(path: Path) -> Trace:
     """
     if path.suffix == ".json":
         return _from_json(read_json(path), path)
-    return trace.read(path)
+    return open_trace(path)
 
 
 def _from_json(value: Any, path: Path) -> Trace:
@@ -507,8 +478,8 @@ def _compare_json(a: Trace, b: Trace, tolerance: float) -> Comparison:
     comparison = Comparison(a.run, b.run, tolerance, names)
     entries_a, entries_b = a.by_key(), b.by_key()
     _check_same(a, entries_a, b, entries_b)
-    for key, entry in entries_a.items():
-        comparison.rows.append(_row(entry, a.of(entry), b.of(entries_b[key]), tolerance))
+    pairs = [(entry, entries_b[key]) for key, entry in entries_a.items()]
+    comparison.rows = _rows(a, b, pairs, tolerance)
     comparison.total = len(entries_a)
     return _checked(comparison)
 

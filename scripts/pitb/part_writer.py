@@ -6,7 +6,6 @@ own. The parts of one training look alike: pyarrow encodes the first, and of the
 values, the steps and the part's number are written anew.
 """
 
-import inspect
 import json
 import os
 import tempfile
@@ -20,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pitb import parts, trace
 from pitb.errors import PitbError
 from pitb.files import replacing
+from pitb.stream import writing
+from pitb.stream.writing import Group
 from pitb.trace import Entry
 
 LARGE = 1 << 18
@@ -248,7 +248,7 @@ class _Template:
         os.close(handle)
         path = Path(name)
         try:
-            groups = list(_groups(entries))
+            groups = list(writing.groups(entries))
             _encode(groups, text, path)
             self._segments = _segments(path, groups)
         finally:
@@ -313,60 +313,17 @@ def _steps(block: Sequence[Item]) -> list[int]:
     return sorted({item.step for item in block})
 
 
-Group = list[tuple[Entry, int, int]]
-"""Which entries' values a row group holds, from where to where."""
-
-
-def _groups(entries: list[Entry]) -> Iterator[Group]:
-    group: Group = []
-    room = trace.ROW_GROUP
-    for entry in entries:
-        start = 0
-        while start < entry.count:
-            stop = min(entry.count, start + room)
-            group.append((entry, start, stop))
-            room -= stop - start
-            start = stop
-            if room == 0:
-                yield group
-                group, room = [], trace.ROW_GROUP
-    if group:
-        yield group
-
-
 def _encode(groups: list[Group], text: str, path: Path) -> None:
     """Write a part whose values are all 0: a page for each column of a row group, and no
     statistics, which would be those of other values.
     """
-    options: dict[str, Any] = {
-        "data_page_size": 1 << 30,
-        "write_batch_size": trace.ROW_GROUP,
-        "write_statistics": False,
-    }
-    if "max_rows_per_page" in inspect.signature(pq.write_table).parameters:
-        options["max_rows_per_page"] = trace.ROW_GROUP
+    options = {**writing.page_options(), "write_statistics": False}
     with trace.parquet_writer(path, **options) as writer:
         for group in groups:
-            rows = _rows(group)
+            zeros = np.zeros(sum(stop - start for _, start, stop in group))
+            rows = writing.encoded_rows(group, zeros)
             writer.write_table(rows, row_group_size=len(rows))
         writer.add_key_value_metadata({trace.METADATA_KEY: text.encode()})
-
-
-def _rows(group: Group) -> pa.Table:
-    lengths = [stop - start for _, start, stop in group]
-
-    def repeated(values: list[Any], kind: pa.DataType) -> pa.Array:
-        places = pa.array(np.repeat(np.arange(len(values)), lengths))
-        return pa.array(values, type=kind).take(places)
-
-    columns = [
-        repeated([entry.step for entry, _, _ in group], pa.int32()),
-        repeated([entry.quantity for entry, _, _ in group], pa.string()),
-        repeated([entry.tensor for entry, _, _ in group], pa.string()),
-        pa.array(np.concatenate([np.arange(start, stop) for _, start, stop in group])),
-        pa.array(np.zeros(sum(lengths))),
-    ]
-    return pa.Table.from_arrays(columns, schema=trace.schema())
 
 
 def _segments(path: Path, groups: list[Group]) -> list[_Text | _Values]:

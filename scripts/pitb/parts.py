@@ -112,7 +112,16 @@ def read(folder: Path, reader: Callable[[Path], Trace] | None = None) -> Trace:
         last = max((entry.step for entry in entries), default=0)
         why = metadata.get("error", "it was killed, or is still going on")
         metadata[UNFINISHED] = f"recorded to step {last} and not ended: {why}"
-    return Trace(entries, np.concatenate(values), metadata, str(folder))
+    return Trace(entries, _joined(values), metadata, str(folder))
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    """The values of all parts: an array, or where some are on disk, on disk."""
+    if all(isinstance(one, np.ndarray) for one in values):
+        return np.concatenate(values)
+    from pitb.stream.stored import joined
+
+    return joined(values)
 
 
 def _told(part: Trace, path: Path) -> dict[str, Any]:

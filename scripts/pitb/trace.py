@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from pitb.stream.stored import Stored
+
 SCHEMA_VERSION = 1
 METADATA_KEY = b"pitb"
 COLUMNS = {
@@ -89,11 +91,12 @@ class Entry:
 class Trace:
     """What a run left behind.
 
-    ``values`` is float64 of shape (rows,); ``entries`` say which rows are what.
+    ``values`` is float64 of shape (rows,), of a large trace on disk (`pitb.stream.stored`), where
+    its slices are read as they are asked for; ``entries`` say which rows are what.
     """
 
     entries: list[Entry]
-    values: NDArray[np.float64]
+    values: "NDArray[np.float64] | Stored"
     metadata: dict[str, Any] = field(default_factory=dict)
     path: str = ""
 
@@ -173,6 +176,11 @@ def write(trace: Trace, path: Path) -> None:
     Raises:
         PitbError: The file cannot be written.
     """
+    if len(trace.values) > ROW_GROUP:
+        from pitb.stream import writing
+
+        writing.write_trace(trace, path)
+        return
     metadata = {**trace.metadata, "contents": [asdict(entry) for entry in trace.entries]}
     text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
     with replacing(path) as temporary, parquet_writer(temporary) as writer:
@@ -180,14 +188,14 @@ def write(trace: Trace, path: Path) -> None:
         writer.add_key_value_metadata({METADATA_KEY: text.encode()})
 
 
-def parquet_writer(path: Path, **options: Any) -> "pq.ParquetWriter":
+def parquet_writer(path: Path, compression: str = "none", **options: Any) -> "pq.ParquetWriter":
     """A writer of trace files; ``options`` are further ones of pyarrow's."""
     import pyarrow.parquet as pq
 
     return pq.ParquetWriter(
         path,
         schema(),
-        compression="none",
+        compression=compression,
         use_dictionary=["step", "quantity", "tensor"],
         column_encoding={"index": "DELTA_BINARY_PACKED", "value": "PLAIN"},
         store_schema=False,

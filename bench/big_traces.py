@@ -1,0 +1,265 @@
+"""Compare two large traces, each way in a process of its own; prints JSON.
+
+Without a way, all are measured in turn on files that are made for it and deleted. The time is that
+from the call to the answer: what is imported before, and that the process starts, counts for
+nobody. The peak memory is the whole process's. The files stand in the system's cache for all.
+
+``python bench/big_traces.py --parameters 10000000 --turns 3``
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+STEPS = 10
+TOLERANCE = 1e-6
+SIZES = (100_000, 1_000_000, 10_000_000, 100_000_000)
+"""Values in a trace, for the cost of each."""
+SQL = "select max(abs(a.value - b.value)) from read_parquet(?) a positional join read_parquet(?) b"
+Way = Callable[[], Callable[[Path], float]]
+
+
+def pitb() -> Callable[[Path], float]:
+    from pitb import compare
+
+    def call(folder: Path) -> float:
+        found = compare.compare_files(folder / "a.parquet", folder / "b.parquet", TOLERANCE)
+        return found.worst
+
+    return call
+
+
+def whole_column() -> Callable[[Path], float]:
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    def call(folder: Path) -> float:
+        a, b = (
+            pq.read_table(folder / f"{name}.parquet", columns=["value"])["value"].to_numpy()
+            for name in "ab"
+        )
+        return float(np.abs(a - b).max())
+
+    return call
+
+
+def duckdb() -> Callable[[Path], float]:
+    import duckdb as library
+
+    def call(folder: Path) -> float:
+        connection = library.connect(config={"threads": 2})
+        files = [str(folder / f"{name}.parquet") for name in "ab"]
+        return float(connection.execute(SQL, files).fetchall()[0][0])
+
+    return call
+
+
+def polars() -> Callable[[Path], float]:
+    import polars as pl
+
+    def call(folder: Path) -> float:
+        a, b = (
+            pl.read_parquet(folder / f"{name}.parquet", columns=["value"])["value"] for name in "ab"
+        )
+        return float((a - b).abs().max())  # type: ignore[arg-type]
+
+    return call
+
+
+def _numpy(end: str, mode: str | None, asserting: bool = False) -> Callable[[Path], float]:
+    import numpy as np
+
+    def call(folder: Path) -> float:
+        a, b = (np.load(folder / f"{name}.{end}", mmap_mode=mode) for name in "ab")  # type: ignore[call-overload]
+        if end == "npz":
+            a, b = a["value"], b["value"]
+        if asserting:
+            np.testing.assert_allclose(a, b, rtol=0, atol=1)
+        return float(np.abs(a - b).max())
+
+    return call
+
+
+def torch() -> Callable[[Path], float]:
+    import torch as library
+
+    library.set_num_threads(2)
+
+    def call(folder: Path) -> float:
+        a, b = (library.load(folder / f"{name}.pt") for name in "ab")
+        library.testing.assert_close(a, b, rtol=0, atol=1)
+        return float((a - b).abs().max())
+
+    return call
+
+
+WAYS: dict[str, Way] = {
+    "pitb": pitb,
+    "whole column": whole_column,
+    "npy, mmap": lambda: _numpy("npy", "r"),
+    "npz": lambda: _numpy("npz", None),
+    "npy, assert_allclose": lambda: _numpy("npy", None, asserting=True),
+    "torch, assert_close": torch,
+    "polars": polars,
+    "duckdb": duckdb,
+}
+
+
+def make(folder: Path, parameters: int, every: bool) -> int:
+    """Write the traces, and the same numbers in the other formats where they are asked for."""
+    import big_trace
+    import numpy as np
+
+    for name, apart in (("a", 0.0), ("b", 1e-6)):
+        values = big_trace.write(folder / f"{name}.parquet", parameters, STEPS, apart)
+    if every:
+        from pitb.stream import opening
+
+        for name in "ab":
+            held = np.asarray(opening.open_trace(folder / f"{name}.parquet").values)
+            np.save(folder / f"{name}.npy", held)
+            np.savez(folder / f"{name}.npz", value=held)
+            import torch as library
+
+            library.save(library.from_numpy(held), folder / f"{name}.pt")
+    return values
+
+
+def one(way: str, folder: Path, repeats: int) -> dict[str, Any]:
+    """This process's measurement: the least time of some calls, and its peak memory."""
+    import psutil
+
+    from pitb.stream import statistics as _  # noqa: F401  imported before, as the others' are
+
+    call = WAYS[way]()
+    seconds = []
+    for _turn in range(repeats):
+        start = time.perf_counter()
+        worst = call(folder)
+        seconds.append(time.perf_counter() - start)
+    memory = psutil.Process().memory_info()
+    peak = getattr(memory, "peak_wset", None)
+    if peak is None:
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak *= 1 if sys.platform == "darwin" else 1024
+    return {"s": min(seconds), "worst": worst, "peak": peak}
+
+
+def measured(way: str, folder: Path, repeats: int) -> dict[str, Any]:
+    """The same in a process of its own."""
+    command = [sys.executable, __file__, "--way", way, "--folder", folder, "--repeats", repeats]
+    ended = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def side_by_side(parameters: int, turns: int) -> dict[str, Any]:
+    """All ways in turn on the same numbers; ratios turn by turn."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        values = make(folder, parameters, every=True)
+        found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+        for turn in range(turns + 1):
+            for way in WAYS:
+                result = measured(way, folder, 1)
+                if turn:  # the first brings the files into the cache
+                    found[way].append(result)
+                    print(f"  {way}: {result['s']:.2f} s", file=sys.stderr)
+    answers = {result["worst"] for results in found.values() for result in results}
+    if len(answers) != 1:
+        raise SystemExit(f"error: the ways do not give one answer: {sorted(answers)}")
+    ways = {}
+    for way, results in found.items():
+        pairs = zip(results, found["pitb"], strict=True)
+        ratios = [theirs["s"] / ours["s"] for theirs, ours in pairs]
+        ways[way] = {
+            "s": round(statistics.median(result["s"] for result in results), 3),
+            "times_ours": round(statistics.median(ratios), 2),
+            "times_ours_min": round(min(ratios), 2),
+            "times_ours_max": round(max(ratios), 2),
+            "peak_mb": round(max(result["peak"] for result in results) / 1e6),
+        }
+    return {"values": values, "ways": ways, "repeats": turns}
+
+
+def flatness(turns: int, sizes: tuple[int, ...] = SIZES) -> list[dict[str, Any]]:
+    """What a value costs pitb, by the number of values of a trace."""
+    found = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as name:
+            values = make(Path(name), size // STEPS, every=False)
+            calls = max(1, min(20, 10_000_000 // size))
+            results = [measured("pitb", Path(name), calls + 1) for _ in range(turns)]
+            seconds = statistics.median(result["s"] for result in results)
+            found.append({"values": values, "s": seconds, "ns": round(1e9 * seconds / values, 1)})
+            print(f"  {values} values: {found[-1]['ns']} ns each", file=sys.stderr)
+    return found
+
+
+def row_groups(parameters: int, turns: int) -> list[dict[str, Any]]:
+    """Sizes of row groups and pages, and compressions: the file, and the time to compare."""
+    import big_trace
+
+    found = []
+    for rows, page, compression in (
+        (1 << 17, None, "none"), (1 << 20, None, "none"), (1 << 20, 1 << 20, "none"),
+        (1 << 23, None, "none"), (1 << 20, None, "zstd"), (1 << 20, None, "snappy"),
+    ):  # fmt: skip
+        options = {} if page is None else {"data_page_size": page}
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            for file, apart in (("a", 0.0), ("b", 1e-6)):
+                path = folder / f"{file}.parquet"
+                big_trace.write(
+                    path, parameters, STEPS, apart, rows=rows, compression=compression, **options
+                )
+            size = path.stat().st_size
+            results = [measured("pitb", folder, 2) for _ in range(turns)]
+            readers = [measured("whole column", folder, 2) for _ in range(turns)]
+        found.append(
+            {
+                "rows": rows,
+                "page_bytes": page,
+                "compression": compression,
+                "mb": round(size / 1e6, 1),
+                "s": round(statistics.median(result["s"] for result in results), 3),
+                "peak_mb": round(max(result["peak"] for result in results) / 1e6),
+                "pyarrow_s": round(statistics.median(result["s"] for result in readers), 3),
+            }
+        )
+        print(f"  {found[-1]}", file=sys.stderr)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parameters", type=int, default=SIZES[-1] // STEPS)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--way", choices=WAYS)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--no-more", action="store_true", help="neither flatness nor row groups")
+    arguments = parser.parse_args()
+    if arguments.way:
+        print(json.dumps(one(arguments.way, arguments.folder, arguments.repeats)))
+        return
+    found = side_by_side(arguments.parameters, arguments.turns)
+    if not arguments.no_more:
+        found["flatness"] = flatness(arguments.turns)
+        found["row_groups"] = row_groups(arguments.parameters // 10, arguments.turns)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

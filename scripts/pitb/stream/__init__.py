@@ -1,0 +1,1 @@
+"""Traces that are larger than memory: read, checked and compared a chunk at a time."""

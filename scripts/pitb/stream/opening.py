@@ -1,0 +1,205 @@
+"""Opens a trace without reading its values, and checks all else that it holds.
+
+Files as pitb writes them are checked run by run and read in place (`pitb.stream.layout`). Others,
+compressed or encoded in another way, are read by pyarrow or arro3: a small one as ever
+(`pitb.trace.read`), a large one batch by batch into a temporary file of plain values.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pitb import parts, trace
+from pitb.errors import PitbError
+from pitb.stream import layout
+from pitb.stream.layout import Layout, Otherwise, Segment
+from pitb.stream.stored import Piece, Stored
+from pitb.trace import Entry, Trace
+
+HELD = 1 << 20
+"""Values up to which a trace is held in memory, since reading it piece by piece gains nothing."""
+BATCH = 1 << 16
+"""Rows of a batch that a library decodes."""
+BUFFER = 1 << 20
+"""Bytes that pyarrow reads at a time; without, it reads a column of a row group whole."""
+
+
+def open_trace(path: Path) -> Trace:
+    """Open a trace, a file or a folder of parts; its ``values`` are `Stored` where they are many.
+
+    Every column is checked as `trace.read` does. No more than some 100 MB are held, and what the
+    metadata needs.
+
+    Raises:
+        PitbError: As `trace.read`.
+    """
+    if path.is_dir():
+        # A recording has many parts that are small, which together are not.
+        found = parts.read(path, partial(_open_file, held=0))
+        return replace(found, values=found.values[:]) if len(found.values) <= HELD else found
+    return _open_file(path)
+
+
+def _open_file(path: Path, held: int | None = None) -> Trace:
+    if not path.is_file():
+        return trace.read(path)  # which says why not
+    try:
+        found = layout.lay_out(path)
+        if not little_endian():
+            raise Otherwise("the values are to be turned around")
+        return _checked(found, path, HELD if held is None else held)
+    except (Otherwise, OSError):
+        pass  # a library reads it, or says what is wrong
+    if _rows(path) <= HELD:
+        return trace.read(path)
+    return _decoded(path)
+
+
+def little_endian() -> bool:
+    """Whether numbers stand in memory as they do in a file."""
+    return np.dtype(np.float64) == np.dtype("<f8")
+
+
+def _checked(found: Layout, path: Path, held: int) -> Trace:
+    metadata = trace.parse_metadata(found.metadata, path)
+    entries: list[Entry] = metadata.pop("contents")
+    if sum(entry.count for entry in entries) != found.rows:
+        raise Otherwise("it lists another number of values")
+    for column, wanted in zip(found.columns, (_step, _quantity, _tensor, _index), strict=True):
+        if not column.is_made_of((wanted(entry), entry.count) for entry in entries):
+            raise Otherwise("a column is not what its metadata lists")
+    values = Stored([Piece(path, found.segments)])
+    return Trace(entries, values if len(values) > held else values[:], metadata, str(path))
+
+
+def _step(entry: Entry) -> bytes:
+    return entry.step.to_bytes(4, "little")
+
+
+def _quantity(entry: Entry) -> bytes:
+    return entry.quantity.encode()
+
+
+def _tensor(entry: Entry) -> bytes:
+    return entry.tensor.encode()
+
+
+def _index(_entry: Entry) -> int:
+    return 0
+
+
+# -- files of other libraries ------------------------------------------------------------------
+
+
+def _rows(path: Path) -> int:
+    """How many rows a file says it has; 0 where that cannot be told."""
+    from pitb import parquet
+
+    if not parquet.has_pyarrow():
+        return 0  # arro3's reader has its own limit
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (pa.ArrowException, OSError):
+        return 0
+
+
+def _decoded(path: Path) -> Trace:
+    """A large trace, its values decoded into a temporary file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, memory_map=False, buffer_size=BUFFER, pre_buffer=False) as file:
+            trace.check_schema(file.schema_arrow, path)
+            raw = (file.metadata.metadata or {}).get(trace.METADATA_KEY)
+            if raw is None:
+                raise PitbError(f"{path} is not a trace: its metadata has no key 'pitb'")
+            metadata = trace.parse_metadata(raw, path)
+            entries: list[Entry] = metadata.pop("contents")
+            rows = sum(entry.count for entry in entries)
+            if rows != file.metadata.num_rows:
+                raise PitbError(
+                    f"{path} lists {rows} values in its metadata but holds {file.metadata.num_rows}"
+                )
+            batches = file.iter_batches(BATCH, columns=list(trace.COLUMNS), use_threads=False)
+            values = _plain(_checked_batches(batches, entries, path), path)
+    except (pa.ArrowException, OSError) as error:
+        first = str(error).splitlines()[0]
+        raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
+    if len(values) != rows:
+        raise PitbError(f"{path} lists {rows} values in its metadata but holds {len(values)}")
+    return Trace(entries, values, metadata, str(path))  # type: ignore[arg-type]
+
+
+def _plain(chunks: Iterator[NDArray[np.float64]], path: Path) -> Stored:
+    """Values written to a temporary file, which is gone once they are not needed any more."""
+    folder = tempfile.TemporaryDirectory(prefix="pitb-", ignore_cleanup_errors=True)
+    plain = Path(folder.name) / "values"
+    rows = 0
+    try:
+        file = open(plain, "wb", buffering=0)  # noqa: SIM115
+    except OSError as error:
+        raise PitbError(f"cannot write {plain}: {error.strerror}") from None
+    with file:
+        for chunk in chunks:
+            rows += len(chunk)
+            try:
+                view = memoryview(np.ascontiguousarray(chunk).view(np.uint8))
+                while view:
+                    view = view[file.write(view) or 0 :]
+            except OSError as error:
+                raise PitbError(
+                    f"cannot decode {path} into {folder.name}: {error.strerror}"
+                ) from None
+    return Stored([Piece(plain, [Segment(0, rows, 0)])] if rows else [], folder)
+
+
+def _checked_batches(
+    batches: Iterator[Any], entries: list[Entry], path: Path
+) -> Iterator[NDArray[np.float64]]:
+    """The values of each batch, whose other columns are checked.
+
+    Raises:
+        PitbError: A column is not what the metadata lists, or holds nulls.
+    """
+    import pyarrow as pa
+
+    firsts = np.array([entry.first_row for entry in entries], dtype=np.int64)
+    counts = np.array([entry.count for entry in entries], dtype=np.int64)
+    done = 0
+    for batch in batches:
+        count = batch.num_rows
+        # Of entries without values none has a row; they stand before the one that has.
+        begin = int(np.searchsorted(firsts, done, side="right")) - 1
+        end = int(np.searchsorted(firsts, done + count, side="left"))
+        chosen = range(begin, end)
+        lengths = [
+            max(0, min(int(firsts[i] + counts[i]), done + count) - max(int(firsts[i]), done))
+            for i in chosen
+        ]
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        listed = [entries[i] for i in chosen]
+        rows = np.arange(done, done + count, dtype=np.int64)
+        expected = {
+            "step": pa.array([entry.step for entry in listed], pa.int32()).take(pa.array(owner)),
+            "quantity": pa.array([e.quantity for e in listed], pa.string()).take(pa.array(owner)),
+            "tensor": pa.array([e.tensor for e in listed], pa.string()).take(pa.array(owner)),
+            "index": pa.array(rows[: len(owner)] - firsts[begin:end][owner]),
+        }
+        for name, wanted in expected.items():
+            if not batch.column(name).equals(wanted):
+                raise PitbError(f"{path}: column '{name}' is not what its metadata lists")
+        values = batch.column("value")
+        if values.null_count:
+            raise PitbError(f"{path} is not a trace: column 'value' holds nulls")
+        done += count
+        yield values.to_numpy()

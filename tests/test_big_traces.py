@@ -1,0 +1,278 @@
+"""Large traces: read in place or decoded, checked, compared; the same answers by every way."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pitb import compare, parts, trace
+from pitb.errors import PitbError
+from pitb.stream import layout, opening, statistics, writing
+from pitb.stream.layout import Otherwise
+from pitb.stream.stored import Stored
+from pitb.trace import Entry
+
+ROOT = Path(__file__).resolve().parent.parent
+SPEC = importlib.util.spec_from_file_location("big_trace", ROOT / "bench/big_trace.py")
+big_trace = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(big_trace)
+ODD = [0.0, -0.0, 1.0, -1.0, 1.5, np.nan, np.inf, -np.inf, 5e-324, -5e-324, 1e-310, 1e308, -1e308,
+       np.float32(0.1), np.float32(1e-45), -np.float32(1e-45), 3.4028234663852886e38]  # fmt: skip
+numbers = st.lists(st.sampled_from(ODD) | st.floats(width=32), min_size=1, max_size=40)
+
+
+def made(values, dtype="float32", run="a"):
+    recorder = trace.Recorder()
+    recorder.add(0, "param", [1.0, 2.0], dtype, "w")
+    recorder.add(1, "loss", 0.5, dtype)
+    recorder.add(1, "param", np.empty(0), dtype, "none")
+    recorder.add(1, "param", values, dtype, "w")
+    return recorder.trace({"schema": trace.SCHEMA_VERSION, "run": run, "configuration": {}})
+
+
+def plainly(a, b, dtype):
+    """The statistics of two tensors as NumPy and Python's whole numbers give them."""
+    with np.errstate(all="ignore"):
+        difference = np.abs(a - b)
+        difference = np.where(np.isfinite(a) & np.isfinite(b), difference, np.inf)
+        scale = np.maximum(np.abs(a), np.abs(b))
+        relative = np.where(difference == 0, 0.0, difference / scale)
+        relative = np.where(np.isnan(relative), np.inf, relative)
+        rmse = float(np.sqrt(np.mean(np.square(difference))))
+        kind, bits = ("f4", "i4") if dtype == "float32" else ("f8", "i8")
+        sides = [x.astype(kind).view(bits).tolist() for x in (a, b)]
+    least = 1 << (31 if dtype == "float32" else 63)
+    ordered = [[n if n >= 0 else -(n + least) for n in side] for side in sides]
+    apart = [abs(x - y) for x, y in zip(*ordered, strict=True)]
+    nan = np.isnan(a) | np.isnan(b)
+    ulp = max(np.inf if is_nan else float(n) for n, is_nan in zip(apart, nan, strict=True))
+    i = int(np.argmax(difference))
+    return i, float(difference[i]), ulp, float(relative.max()), rmse
+
+
+@settings(max_examples=150, deadline=None)
+@given(numbers, numbers, st.sampled_from(["float32", "float64", "int64"]))
+def test_statistics_are_those_of_whole_columns(x, y, dtype):
+    count = min(len(x), len(y))
+    a, b = np.array(x[:count], dtype=np.float64), np.array(y[:count], dtype=np.float64)
+    if (np.isnan(a) != np.isnan(b)).any():
+        b = np.where(np.isnan(a) | np.isnan(b), 0.0, b)
+        a = np.where(np.isnan(a), 0.0, a)
+    row = compare.compare(made(a, dtype), made(b, dtype, "b"), 0.0, ["param"]).at(1, "param", "w")
+    found = row[0].worst_index, row[0].max_abs, row[0].max_ulp, row[0].relative, row[0].rmse
+    assert found == plainly(a, b, dtype)
+
+
+@pytest.mark.parametrize("place", [0, 99, 100, 250, 299])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_chunks_and_threads_change_no_answer(monkeypatch, place, threads):
+    rng = np.random.default_rng(place)
+    a = rng.normal(size=300).astype(np.float32).astype(np.float64)
+    b = (a * (1 + 1e-6 * rng.normal(size=300))).astype(np.float32).astype(np.float64)
+    b[place] = -a[place] - 9
+    whole = compare.compare(made(a), made(b, run="b"), 0.0, ["param", "loss"]).rows
+    monkeypatch.setattr(statistics, "CHUNK", 100)
+    monkeypatch.setattr(statistics, "TASK", 100)
+    monkeypatch.setattr(statistics, "THREADS", threads)
+    cut = compare.compare(made(a), made(b, run="b"), 0.0, ["param", "loss"]).rows
+    near = [replace(x, rmse=y.rmse) for x, y in zip(cut, whole, strict=True)]
+    assert near == whole
+    assert [row.rmse for row in cut] == pytest.approx([row.rmse for row in whole], rel=1e-14)
+    b[place] = np.nan
+    with pytest.raises(compare.NotComparable, match=rf"\[{place}\] is NaN on one side only"):
+        compare.compare(made(a), made(b, run="b"), 0.0, ["param"])
+
+
+# -- every way to write a file gives the same answers -------------------------------------------
+
+
+def rewritten(path, out, **options):
+    """The same rows as another program may write them."""
+    with pq.ParquetFile(path) as file:
+        table, raw = file.read(), file.metadata.metadata[b"pitb"]
+    pq.write_table(table.replace_schema_metadata({b"pitb": raw}), out, **options)
+    return out
+
+
+def nullable(path, out):
+    with pq.ParquetFile(path) as file:
+        table, raw = file.read(), file.metadata.metadata[b"pitb"]
+    schema = pa.schema([field.with_nullable(True) for field in table.schema], {b"pitb": raw})
+    pq.write_table(pa.Table.from_arrays(table.columns, schema=schema), out)
+    return out
+
+
+WAYS = {
+    "as written": lambda path, _: path,
+    "pages of 1000": lambda path, out: rewritten(
+        path, out, compression="none", use_dictionary=["step", "quantity", "tensor"],
+        column_encoding={"index": "DELTA_BINARY_PACKED", "value": "PLAIN"},
+        write_batch_size=100, data_page_size=1000, row_group_size=3000, store_schema=False),
+    "snappy": lambda path, out: rewritten(path, out, compression="snappy"),
+    "zstd, no dictionary": lambda path, out: rewritten(
+        path, out, compression="zstd", use_dictionary=False),
+    "all dictionaries": lambda path, out: rewritten(path, out, compression="none"),
+    "pages of version 2": lambda path, out: rewritten(
+        path, out, compression="none", data_page_version="2.0"),
+    "nullable": nullable,
+    "byte stream split": lambda path, out: rewritten(
+        path, out, use_dictionary=False, column_encoding={"value": "BYTE_STREAM_SPLIT"}),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("big")
+    paths = [folder / "a.parquet", folder / "b.parquet"]
+    for path, apart in zip(paths, (0.0, 1e-6), strict=True):
+        big_trace.write(path, 2003, 5, apart, rows=4096)
+    return paths
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_write_a_file_gives_the_same_answers(pair, tmp_path, monkeypatch, way):
+    monkeypatch.setattr(opening, "HELD", 100)  # so that what is small here is large
+    expected = compare.compare(*map(trace.read, pair), 1e-7, ["loss", "param"])
+    written = [WAYS[way](path, tmp_path / path.name) for path in pair]
+    opened = [compare.load(path) for path in written]
+    assert all(isinstance(one.values, Stored) for one in opened)
+    found = compare.compare(*opened, 1e-7, ["loss", "param"])
+    assert found == expected
+    assert found.rows and found.verdict == compare.MISMATCH
+    for one, path in zip(opened, pair, strict=True):
+        assert np.asarray(one.values).tobytes() == trace.read(path).values.tobytes()
+
+
+def test_parts_are_read_in_place(pair, tmp_path, monkeypatch):
+    whole = trace.read(pair[0])
+    parts.write(whole, tmp_path / "parts", (3, 7, 8))
+    monkeypatch.setattr(opening, "HELD", 100)
+    found = opening.open_trace(tmp_path / "parts")
+    assert isinstance(found.values, Stored)
+    assert found.entries == whole.entries
+    for entry in whole.entries:
+        assert found.of(entry).tobytes() == whole.of(entry).tobytes()
+
+
+# -- what is wrong is not taken for right --------------------------------------------------------
+
+
+def altered(path, out, column, row, value):
+    with pq.ParquetFile(path) as file:
+        table, raw = file.read(), file.metadata.metadata[b"pitb"]
+    values = table.column(column).to_pylist()
+    values[row] = value
+    place = table.schema.get_field_index(column)
+    changed = pa.array(values, table.schema.field(column).type)
+    table = table.set_column(place, table.schema.field(column), changed)
+    with trace.parquet_writer(out, **writing.page_options(4096)) as writer:
+        writer.write_table(table.cast(trace.schema()), row_group_size=4096)
+        writer.add_key_value_metadata({b"pitb": raw})
+    return out
+
+
+@pytest.mark.parametrize("held", [100, 1 << 20])
+@pytest.mark.parametrize("row", [0, 1, 2500, 10018])
+@pytest.mark.parametrize(
+    ("column", "value"), [("step", 9), ("quantity", "lr"), ("tensor", "other"), ("index", 7777)]
+)
+def test_a_column_that_lies_is_named(pair, tmp_path, monkeypatch, column, value, row, held):
+    monkeypatch.setattr(opening, "HELD", held)
+    path = altered(pair[0], tmp_path / "x.parquet", column, row, value)
+    with pytest.raises(PitbError, match=f"column '{column}' is not what its metadata lists"):
+        opening.open_trace(path)
+    right = altered(pair[0], tmp_path / "y.parquet", "value", row, 0.25)  # the control
+    layout.lay_out(right)
+    assert opening.open_trace(right).values[row : row + 1] == [0.25]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_a_flipped_byte_is_found_or_is_a_value(pair, tmp_path_factory, data):
+    """Nothing but the values themselves can change without being noticed."""
+    good = pair[0].read_bytes()
+    bounds = [0, *(s.offset for s in layout.lay_out(pair[0]).segments), len(good)]
+    chosen = data.draw(st.sampled_from(bounds[1:]))
+    place = max(0, min(len(good) - 1, chosen - data.draw(st.integers(0, 400))))
+    bad = bytearray(good)
+    bad[place] ^= data.draw(st.integers(1, 255))
+    path = tmp_path_factory.getbasetemp() / "flipped.parquet"
+    path.write_bytes(bad)
+    whole = trace.read(pair[0])
+    try:
+        found = layout.lay_out(path)
+        opened = opening._checked(found, path, 0)
+    except (Otherwise, PitbError):
+        return
+    assert opened.entries == whole.entries or b"pitb" in bad
+
+
+def test_a_file_that_shrinks_is_said_to(pair, tmp_path, monkeypatch):
+    monkeypatch.setattr(opening, "HELD", 100)
+    path = tmp_path / "x.parquet"
+    path.write_bytes(pair[0].read_bytes())
+    opened = opening.open_trace(path)
+    os.truncate(path, 5000)
+    with pytest.raises(PitbError, match="became shorter while it was read"):
+        opened.values[:]
+
+
+def test_entries_beyond_a_row_group_are_cut_and_read_back(tmp_path):
+    entries = [Entry(0, "param", "w", (10,), "float32", 0), Entry(1, "param", "w", (10,), "f", 10)]
+    entries[1] = replace(entries[1], dtype="float32")
+
+    def fill(entry, start, out):
+        out[:] = entry.first_row + start + np.arange(len(out))
+
+    path = tmp_path / "x.parquet"
+    writing.write(path, entries, {"schema": trace.SCHEMA_VERSION}, fill, rows=7)
+    assert pq.read_metadata(path).num_row_groups == 3
+    assert trace.read(path).values.tolist() == list(range(20))
+    assert opening.open_trace(path).values.tolist() == list(range(20))
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+PEAK = """
+import sys, psutil, threading, time
+sys.path.insert(0, {scripts!r})
+from pathlib import Path
+from pitb import compare
+process, most, done = psutil.Process(), [0], threading.Event()
+def watch():
+    while not done.is_set():
+        most[0] = max(most[0], process.memory_info().rss)
+        time.sleep(0.005)
+thread = threading.Thread(target=watch)
+thread.start()
+before = process.memory_info().rss
+found = compare.compare_files(Path({a!r}), Path({b!r}), 1e-6)
+done.set()
+thread.join()
+print(found.verdict, sum(row.n for row in found.rows), most[0], before)
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "limit"),
+    [(100_000, 120e6), pytest.param(10_000_000, 300e6, marks=pytest.mark.slow)],
+)
+def test_memory_does_not_grow_with_the_traces(tmp_path, parameters, limit):
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for path, apart in zip(paths, (0.0, 1e-6), strict=True):
+        big_trace.write(path, parameters, 10, apart)
+    code = PEAK.format(scripts=str(ROOT / "scripts"), a=str(paths[0]), b=str(paths[1]))
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    verdict, count, most, _ = ended.stdout.split()
+    assert (verdict, int(count)) == ("MISMATCH", 9 * (parameters + 1))
+    assert int(most) < limit
