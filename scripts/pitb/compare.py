@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pitb import trace
 from pitb.errors import PitbError, nearest
 from pitb.files import read_json, replacing
+from pitb.schema import fields_of, first_error
 from pitb.trace import Entry, Key, Trace
 
 if TYPE_CHECKING:
@@ -36,6 +37,15 @@ Array = NDArray[np.float64]
 
 class NotComparable(PitbError):
     """Two files that cannot be compared; says which tensor or step stands in the way."""
+
+
+class NaNOnOneSide(NotComparable):
+    """Two runs of which one alone came to NaN; ``comparison`` has the rows, and no verdict."""
+
+    def __init__(self, comparison: "Comparison") -> None:
+        """Its sentence is the comparison's error."""
+        super().__init__(comparison.error)
+        self.comparison = comparison
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,9 @@ class Comparison:
     error: str | None = None
     partial: str | None = None
     """Which steps were compared, where a recording was not ended and those after were not."""
+    first_not_finite: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """For side ``a`` or ``b``, where it diverged: step, quantity, tensor, index and value (as text)
+    of its first NaN or infinity among what is compared."""
 
     @property
     def verdict(self) -> str:
@@ -104,7 +117,7 @@ class Comparison:
             MISMATCH: sum(row.verdict == MISMATCH for row in self.rows),
             **self.not_compared,
         }
-        if self.error is None and sum(counts.values()) != self.total:
+        if (self.error is None or self.rows) and sum(counts.values()) != self.total:
             raise AssertionError(f"{self.a} -- {self.b}: {counts} do not add up to {self.total}")
         return counts
 
@@ -198,7 +211,8 @@ def compare(
 
     Raises:
         NotComparable: They start from different states, a run ended early, a tensor or step is
-            missing on one side, shapes differ, or one side alone is NaN.
+            missing on one side, or shapes differ.
+        NaNOnOneSide: One side alone is NaN somewhere.
     """
     comparison = Comparison(a.run, b.run, tolerance, list(quantities))
     for run in (a, b):
@@ -228,7 +242,7 @@ def compare(
             )
     _check_same(a, entries_a, b, entries_b)
     for key, entry in entries_a.items():
-        comparison.rows.append(_row(entry, a.of(entry), b.of(entries_b[key]), tolerance))
+        _add(comparison, entry, a.of(entry), b.of(entries_b[key]))
     _count_rest(comparison, a, b)
     return _checked(comparison)
 
@@ -243,6 +257,8 @@ def attempt(
     """As `compare`; where there is no comparing, a comparison that holds the reason."""
     try:
         return compare(a, b, tolerance, quantities, initial_state_may_differ)
+    except NaNOnOneSide as error:
+        return error.comparison
     except NotComparable as error:
         state = preflight(a, b, initial_state_may_differ)
         names = list(quantities)
@@ -276,11 +292,44 @@ def _check_same(
             )
 
 
+def _add(comparison: Comparison, entry: Entry, a: Array, b: Array) -> None:
+    """Add the row of one tensor, and what is to be said of values that are not finite."""
+    row = _row(entry, a, b, comparison.tolerance)
+    comparison.rows.append(row)
+    if row.max_abs == math.inf:
+        note_not_finite(comparison, entry, a, b)
+
+
+def note_not_finite(comparison: Comparison, entry: Entry, a: Array, b: Array) -> None:
+    """Note where each side is not finite for the first time, and that one side alone is NaN.
+
+    A run that diverges is data: all of it is compared. No verdict is OK where a value is not
+    finite, also where both sides have the same: NaN equals nothing, and of two infinities nobody
+    knows how far they are apart.
+
+    Args:
+        comparison: What is noted in.
+        entry: The tensor.
+        a: Its values on one side, shape (n,).
+        b: And on the other.
+    """
+    for side, values in (("a", a), ("b", b)):
+        found = np.flatnonzero(~np.isfinite(values))
+        if found.size and side not in comparison.first_not_finite:
+            comparison.first_not_finite[side] = {
+                "step": entry.step,
+                "quantity": entry.quantity,
+                "tensor": entry.tensor,
+                "index": int(found[0]),
+                "value": str(float(values[found[0]])),
+            }
+    only_one = np.flatnonzero(np.isnan(a) != np.isnan(b))
+    if only_one.size and comparison.error is None:
+        i = int(only_one[0])
+        comparison.error = f"{entry.where}[{i}] is NaN on one side only: {a[i]:g} vs {b[i]:g}"
+
+
 def _row(entry: Entry, a: Array, b: Array, tolerance: float) -> Row:
-    only_one = np.isnan(a) != np.isnan(b)
-    if only_one.any():
-        i = int(np.flatnonzero(only_one)[0])
-        raise NotComparable(f"{entry.where}[{i}] is NaN on one side only: {a[i]:g} vs {b[i]:g}")
     with np.errstate(invalid="ignore", over="ignore"):
         difference = np.abs(a - b)
     # Two equal infinities differ by NaN; whatever isn't finite is never OK.
@@ -375,6 +424,8 @@ def summarised(comparison: Comparison) -> dict[str, Any]:
     found = {
         key: value for key, value in asdict(comparison).items() if key not in ("rows", "worst")
     }
+    if not comparison.first_not_finite:
+        del found["first_not_finite"]  # so the files of runs that stay finite are as ever
     return {**found, "verdict": comparison.verdict, "counts": comparison.counts()}
 
 
@@ -410,11 +461,52 @@ def read(path: Path) -> Comparison:
             table = file.read(use_threads=False)
             summary = json.loads((file.metadata.metadata or {})[trace.METADATA_KEY])
         rows = [Row(**row) for row in table.to_pylist()]
-        for key in ("verdict", "counts"):
-            del summary[key]
-        return Comparison(**summary, rows=rows)
-    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
-        raise PitbError(f"{path} is not a comparison: {error}") from None
+        said = {key: summary.pop(key) for key in ("verdict", "counts")}
+        comparison = Comparison(**summary, rows=rows)
+        _check_read(comparison, said, table.schema)
+    except (
+        pa.ArrowException,
+        OSError,
+        KeyError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        AssertionError,
+    ) as error:
+        first = (str(error).splitlines() or ["it is malformed"])[0]
+        raise PitbError(f"{path} is not a comparison: {first}") from None
+    return comparison
+
+
+def _check_read(comparison: Comparison, said: dict[str, Any], found: "pa.Schema") -> None:
+    """Refuse a comparison that contradicts itself.
+
+    Raises:
+        ValueError: A column is of another type or a value null, the metadata is of another type,
+            or a verdict is not what its numbers say.
+    """
+    for name, kind in ROW_COLUMNS.items():
+        if str(found.field(name).type) != kind:
+            raise ValueError(f"column '{name}' is {found.field(name).type}, not {kind}")
+    wrong = first_error(
+        {**asdict(comparison), "rows": []}, {**fields_of(Comparison), "additionalProperties": True}
+    )
+    if wrong is not None:
+        raise ValueError(wrong[1])
+    for number, row in enumerate(comparison.rows, start=1):
+        for name, value in asdict(row).items():
+            if value is None:
+                raise ValueError(f"row {number}: {name} is null")
+        if row.verdict != (OK if row.max_abs <= row.tolerance else MISMATCH):
+            raise ValueError(
+                f"row {number} is called {row.verdict} at a difference of {row.max_abs:g} and a "
+                f"tolerance of {row.tolerance:g}"
+            )
+        if row.tolerance != comparison.tolerance:
+            raise ValueError(f"row {number} has another tolerance than {comparison.tolerance:g}")
+    if said != {"verdict": comparison.verdict, "counts": comparison.counts()}:
+        raise ValueError(f"it says {said['verdict']}, which is not what its rows amount to")
 
 
 # -- what people read --------------------------------------------------------------------------
@@ -508,7 +600,7 @@ def _compare_json(a: Trace, b: Trace, tolerance: float) -> Comparison:
     entries_a, entries_b = a.by_key(), b.by_key()
     _check_same(a, entries_a, b, entries_b)
     for key, entry in entries_a.items():
-        comparison.rows.append(_row(entry, a.of(entry), b.of(entries_b[key]), tolerance))
+        _add(comparison, entry, a.of(entry), b.of(entries_b[key]))
     comparison.total = len(entries_a)
     return _checked(comparison)
 
@@ -518,6 +610,8 @@ def _checked(comparison: Comparison) -> Comparison:
     comparison.counts()
     if not any(row.n for row in comparison.rows):
         raise NotComparable(f"{comparison.a} and {comparison.b} hold no value to compare")
+    if comparison.error is not None:
+        raise NaNOnOneSide(comparison)
     return comparison
 
 
@@ -556,6 +650,17 @@ def step_lines(comparison: Comparison) -> list[str]:
     return lines
 
 
+def not_finite_words(comparison: Comparison, side: str) -> str:
+    """Where side ``a`` or ``b`` is not finite for the first time, in words."""
+    first = comparison.first_not_finite.get(side)
+    if first is None:
+        return "finite throughout"
+    what = f"{first['quantity']} {first['tensor']}".strip()
+    return (
+        f"first not finite at step {first['step']} ({what}[{first['index']}] is {first['value']})"
+    )
+
+
 def report(comparison: Comparison) -> str:
     """What `scripts/compare.py` prints: the pages' table and its last line."""
     last_step = max(comparison.steps(), default=0)
@@ -571,5 +676,8 @@ def report(comparison: Comparison) -> str:
         ]
     if comparison.partial is not None:
         lines.append(comparison.partial)
+    if comparison.first_not_finite:
+        both = (("a", comparison.a), ("b", comparison.b))
+        lines += [f"{run}: {not_finite_words(comparison, side)}" for side, run in both]
     summary = f"worst={comparison.worst:.2e} tol={comparison.tolerance:g} {comparison.verdict}"
     return "\n".join([*lines, summary])
