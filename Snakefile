@@ -49,10 +49,6 @@ include: "rules/report.smk"
 include: "rules/watch.smk"
 
 
-onstart:
-    note_running()
-
-
 onsuccess:
     end_at_once()
     if not os.getenv("PITB_SAY_SUMMARY_LATER"):
