@@ -241,8 +241,8 @@ def read(path: Path) -> Trace:
             raw = (file.metadata.metadata or {}).get(METADATA_KEY)
             check_schema(file.schema_arrow, path)
             table = file.read(columns=list(COLUMNS), use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        first = str(error).splitlines()[0]
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        first = (str(error).splitlines() or ["it is malformed"])[0]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
     if raw is None:
         raise PitbError(f"{path} is not a trace: its metadata has no key 'pitb'")
