@@ -166,8 +166,18 @@ torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
 """
 DEBUG = """AdamConfig { beta_1: 0.9, beta_2: 0.999, epsilon: 1e-5, amsgrad: false, weight_decay: None,
+TOKENS += (b"[" * 500,)
 grad_clipping: None }"""
-MARKS = "# x\n\n<!-- pitb:ledger -->\n```\nold\n```\n<!-- /pitb -->\n\n| a | <!-- pitb:x/y row=a -->1<!-- /pitb --> |\n"  # noqa: E501
+MARKS = """# x
+
+<!-- pitb:ledger -->
+```
+old
+```
+<!-- /pitb -->
+
+| a | <!-- pitb:x/y row=a -->1<!-- /pitb --> |
+"""
 
 
 def zipped(folder):
