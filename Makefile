@@ -3,17 +3,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SNAKEMAKE := $(BIN)/python -m snakemake --cores all
-# A lock is left where a run was killed, and held where one goes on.
-HINT := test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
+# A lock is left where a run was killed; where one goes on, the call ends with 2 and says so.
+HINT := test $$? = 2 || test -z "$$(ls -A .snakemake/locks 2> /dev/null)" || echo "If a run was killed here, it goes on with: make resume; for a target of its own, call that again afterwards" >&2
 
-.PHONY: all setup setup-slurm resume breadth slice explain port digits diagnose sweep test test-slurm check format lock libraries bench bench-slurm docs docs-check site bundle publish-check report watch help
+.PHONY: all setup setup-slurm resume breadth slice explain port digits diagnose sweep test test-faults test-slurm check format lock libraries bench bench-slurm docs docs-check site bundle publish-check report watch help
 
 all: setup ## Build, train, compare, and judge every published figure
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) || { $(HINT); exit 1; }
 	@cat results/*.summary
 
 resume: setup ## Go on after a run was killed
-	@pid=$$(cat .snakemake/running.pid 2> /dev/null) && kill -0 $$pid 2> /dev/null && { echo "error: a run is going on here (process $$pid); let it end, or end it" >&2; exit 2; } || true
 	@$(SNAKEMAKE) --unlock
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete
 	@cat results/*.summary
@@ -64,6 +63,9 @@ test: all slice port digits report ## Test everything: cargo's tests, then pytes
 	cargo test --release --locked --workspace
 	$(BIN)/python scripts/fill_docs.py --check
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+test-faults: all ## Kill, starve and feed garbage to everything; some ten minutes
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' tests/test_faults_*.py
 
 test-slurm: ## Run the pipeline on a real Slurm, of one node, that is started for it
 	@$(PYTHON) scripts/bootstrap.py --check python && PYTHONPATH=scripts $(PYTHON) tests/slurm/cluster.py --check

@@ -50,10 +50,6 @@ include: "rules/watch.smk"
 include: "rules/sweeps.smk"
 
 
-onstart:
-    note_running()
-
-
 onsuccess:
     end_at_once()
     if not os.getenv("PITB_SAY_SUMMARY_LATER"):

@@ -15,7 +15,7 @@ if ROOT.resolve() == Path.cwd().resolve():
 SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS.resolve()))
 
-from pitb import batches, imports, reported
+from pitb import batches, imports, programs, reported, running
 from pitb.cargo import PROGRAMS
 from pitb.config import load
 from pitb.errors import PitbError
@@ -214,12 +214,25 @@ def make_reported():
         os._exit(ended.returncode)
 
 
-RUNNING = Path(".snakemake/running.pid")
+# Calls that make nothing, by their first letters.
+LOOKING = ("--dry", "--lint", "--list", "--summ", "--detailed", "--dag", "--rulegraph")
+LOOKING += ("--filegraph", "--d3dag", "--report", "--print-comp", "--help", "--version")
 
 
-def note_running():
-    """Leave word of this process, so that make resume does not take the lock of a run that goes on."""
-    RUNNING.write_text(str(os.getpid()), encoding="utf-8")
+def hold_folder():
+    """Hold this folder until the process ends, unless it only looks or is another's job."""
+    words = sys.argv[1:]
+    if workflow.exec_mode != workflow.exec_mode.DEFAULT or any(
+        word.startswith(LOOKING) or re.fullmatch(r"-[pqkfFS]*[nSD]\w*", word)
+        for word in words
+    ):
+        return None
+    try:
+        return running.hold(Path("."), os.getpid())
+    except PitbError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(2)
 
 
 def end_at_once():
@@ -227,10 +240,10 @@ def end_at_once():
     for thread in threading.enumerate():
         if isinstance(thread, threading.Timer):
             thread.cancel()
-    RUNNING.unlink(missing_ok=True)
 
 
 CONFIG = read_config()
+HELD = hold_folder()
 OPTIMIZERS = [optimizer.key for optimizer in optimizers()]
 PLANS = [f"results/{{scope}}/plans/{key}.json" for key in OPTIMIZERS]
 OUTCOMES = [f"results/{{scope}}/judged/{key}/outcomes.json" for key in OPTIMIZERS]
@@ -239,7 +252,8 @@ OUTCOMES = [f"results/{{scope}}/judged/{key}/outcomes.json" for key in OPTIMIZER
 # Batches read the configuration anew, and must hear what --config sets.
 EXPORTS = (
     f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
-    f" {batches.OVERRIDES}={shlex.quote(json.dumps(config_overrides()))}; "
+    f" {batches.OVERRIDES}={shlex.quote(json.dumps(config_overrides()))}"
+    f" {programs.LIMIT}={CONFIG.time_limit:g}; "
 )
 shell.prefix(EXPORTS.replace("{", "{{").replace("}", "}}"))
 

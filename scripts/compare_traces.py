@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pitb import batches, compare
+from pitb import batches, compare, programs
 from pitb.errors import run_main
 from pitb.files import write_json
 from pitb.pairs import compare_pair
@@ -18,6 +18,7 @@ def main() -> None:
     parser = batches.parser(__doc__, EXAMPLES)
     parser.add_argument("--preflight", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
+    programs.limit_this_process(f"comparing the batch {arguments.batch}")
     preflight: dict[str, Any] = {}
     for pair in batches.read(arguments)["pairs"]:
         comparison = compare_pair(pair, arguments.results)

@@ -1,11 +1,10 @@
 """Record what the compiler says of a step that is not assigned, dropped, or marked must_use."""
 
-import subprocess
 import tempfile
 from pathlib import Path
 
 from pitb import arguments as command_line
-from pitb import cargo
+from pitb import cargo, programs
 from pitb.errors import run_main
 from pitb.files import read_json, write_json
 
@@ -30,7 +29,7 @@ def main() -> None:
     warnings = [message["message"] for message in cargo.warnings(built, "discard")]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "discard.json"
-        subprocess.run([target_dir / "release" / "discard", "--json", path], check=True)
+        programs.run([target_dir / "release" / "discard", "--json", path])
         losses = read_json(path)
     write_json(arguments.discard, {"warnings": len(warnings), "messages": warnings, **losses})
 

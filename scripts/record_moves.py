@@ -3,12 +3,12 @@
 The ids themselves are left out, so that the same result gives the same bytes.
 """
 
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from pitb import arguments as command_line
+from pitb import programs
 from pitb.errors import PitbError, run_main
 from pitb.files import read_json, write_json
 
@@ -34,7 +34,7 @@ def run(program: Path) -> dict[str, Any]:
     """The data of one run of the program."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "moves.json"
-        subprocess.run([program, "--json", path], check=True)
+        programs.run([program, "--json", path])
         found: dict[str, Any] = read_json(path)
         return found
 

@@ -1,10 +1,9 @@
 """Train a batch of runs on burn's side: write them as JSON, and have a burn program train them."""
 
-import subprocess
 from pathlib import Path
 
-from pitb import batches
-from pitb.errors import PitbError, run_main
+from pitb import batches, programs
+from pitb.errors import run_main
 from pitb.files import write_json
 
 EXAMPLES = """  python scripts/train_burn.py burn-optdef-0 --config config/config.yaml \\
@@ -16,7 +15,8 @@ def main() -> int:
     parser.add_argument("--program", type=Path, required=True, help="the burn program")
     arguments = parser.parse_args()
     runs = arguments.results / "batches" / f"{arguments.batch}.json"
-    write_json(runs, batches.read(arguments))
+    batch = batches.read(arguments)
+    write_json(runs, batch)
     command = [
         arguments.program.resolve(),
         "--runs",
@@ -26,10 +26,12 @@ def main() -> int:
     ]
     if arguments.program.name == batches.TRAIN_STEP:
         command += ["--jsons", arguments.results / "evidence" / batches.TRAIN_STEP]
-    try:
-        return subprocess.run(command, check=False).returncode
-    except OSError as error:
-        raise PitbError(f"{arguments.program} does not run: {error.strerror}") from None
+    name = arguments.program.name
+    code: int = programs.run(command, check=False).returncode
+    if code == 0:
+        written = (arguments.results / path for path in batches.outputs(batch, name))
+        programs.check_whole(written, name)
+    return code
 
 
 if __name__ == "__main__":

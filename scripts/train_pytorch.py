@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pitb import batches, page_json
+from pitb import batches, page_json, programs
 from pitb.errors import run_main
 from pitb.files import write_json
 from pitb.results import evidence_path, step_json_path
@@ -14,6 +14,7 @@ EXAMPLES = """  python scripts/train_pytorch.py pytorch-0 --config config/config
 def main() -> None:
     arguments = batches.parser(__doc__, EXAMPLES).parse_args()
     batch = batches.read(arguments)
+    programs.limit_this_process(f"training the batch {arguments.batch}")
 
     # Takes seconds, so only once the arguments are known to be right.
     import torch

@@ -3,7 +3,6 @@
 import csv
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,42 +11,14 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
-from pitb import labels, trace
-from pitb.cargo import PROGRAMS
+from clones import PROBES, copy_project, make, result_bytes, snakemake
+from pitb import labels, running, trace
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.torch]
 
-PROBES = ("noassign", "discard", "must-use")
-RESULTS = (
-    "traces",
-    "comparisons",
-    "tables",
-    "evidence",
-    "ledger.csv",
-    "ledger.md",
-    "ledger.parquet",
-)
 AFTER_TABLES = {"make_ledger", "check_results", "all"}
 COMPARED = {"compare_traces_0", "summarise_comparisons"}
 TABLES = {"make_tables_one_step", "make_tables_optimizer_defaults"}
-
-
-def snakemake(folder, *arguments, cores=2, cwd=None):
-    command = [sys.executable, "-m", "snakemake", "--cores", str(cores), *map(str, arguments)]
-    ended = subprocess.run(
-        command, cwd=cwd or folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    return ended.returncode, ended.stdout
-
-
-def make(project, target):
-    """A call of make as by hand, also where make runs these tests; its environment is this one."""
-    if not (project / ".venv").exists():
-        (project / ".venv").symlink_to(sys.prefix)
-    outside = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
-    return subprocess.run(
-        ["make", target], cwd=project, env=outside, capture_output=True, text=True
-    )
 
 
 def would_run(folder, *arguments):
@@ -56,20 +27,6 @@ def would_run(folder, *arguments):
     assert code == 0, printed
     table = printed.rpartition("Job stats:")[2] if "Job stats:" in printed else ""
     return set(re.findall(r"^(\w+) +\d+$", table, re.MULTILINE)) - {"total"}
-
-
-def result_bytes(folder):
-    """Every file that must come out the same, by its path."""
-    results = folder / "results"
-    files = [
-        path
-        for name in RESULTS
-        for path in (
-            [results / name] if (results / name).is_file() else (results / name).rglob("*")
-        )
-        if path.is_file()
-    ]
-    return {path.relative_to(results).as_posix(): path.read_bytes() for path in files}
 
 
 @pytest.fixture(scope="module")
@@ -95,24 +52,7 @@ def project(base, root, programs, elsewhere):
     What the compiler says is copied too: asking it again would build the workspace again.
     """
     folder = base / "pröject"
-    tracked = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    copies = {root / name: folder / name for name in tracked.stdout.split("\0") if name}
-    for name in PROGRAMS:
-        copies[programs / name] = folder / "target/release" / name
-    for name in PROBES:
-        copies[elsewhere / f"results/evidence/{name}.json"] = (
-            folder / f"results/evidence/{name}.json"
-        )
-    for source, copy in copies.items():
-        if source.is_file():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, copy)
+    copy_project(root, folder, elsewhere)
     code, printed = snakemake(folder)
     assert code == 0, printed
     assert "comparisons: 17: 8 OK, 9 MISMATCH, 0 error" in printed
@@ -433,12 +373,10 @@ def test_where_nothing_was_made_a_report_says_so(base, root):
 
 
 def test_resume_leaves_a_run_that_goes_on_alone(project):
-    note = project / ".snakemake/running.pid"
-    note.write_text(str(os.getpid()))
-    ended = make(project, "resume")
-    note.unlink()
+    with running.hold(project, os.getpid()):
+        ended = make(project, "resume")
     assert ended.returncode == 2
-    assert f"error: a run is going on here (process {os.getpid()})" in ended.stderr
+    assert f"error: a run is going on in {project} (process {os.getpid()})" in ended.stderr
 
 
 @pytest.mark.parametrize(

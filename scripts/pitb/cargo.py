@@ -1,13 +1,14 @@
 """Calls of cargo, and what it and rustc say."""
 
-import json
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pitb import programs
 from pitb.errors import PitbError
 
 PROGRAMS = ("train-step", "optdef", "clip", "moves", "discard")
@@ -39,23 +40,17 @@ def build(root: Path, target_dir: Path, binary: str, features: Sequence[str] = (
     command = [*BUILD, "--bin", binary, "--message-format=json", f"--target-dir={target_dir}"]
     if features:
         command += ["--features", ",".join(features)]
-    try:
-        ended = subprocess.run(
-            command, cwd=root, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=False
-        )
-    except FileNotFoundError:
-        raise PitbError("cargo is not installed or not on the PATH") from None
-    messages = []
-    for line in ended.stdout.splitlines():
-        try:
-            messages.append(json.loads(line))
-        except json.JSONDecodeError:
-            raise PitbError(f"cargo printed a line that is not JSON: {line[:80]}") from None
+    if shutil.which("cargo") is None:
+        raise PitbError("cargo is not installed or not on the PATH")
+    ended = programs.run(
+        command, check=False, cwd=root, stdout=subprocess.PIPE, encoding="utf-8", errors="replace"
+    )
+    messages = programs.parse_lines(ended.stdout, "cargo")
     ours = [m for m in messages if (m.get("target") or {}).get("name") == binary]
     return Build(
         success=ended.returncode == 0,
-        diagnostics=[m["message"] for m in ours if m["reason"] == "compiler-message"],
-        finished=any(m["reason"] == "compiler-artifact" for m in ours),
+        diagnostics=[m["message"] for m in ours if m.get("reason") == "compiler-message"],
+        finished=any(m.get("reason") == "compiler-artifact" for m in ours),
     )
 
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from pitb import trace
 from pitb.errors import PitbError, nearest
 from pitb.files import read_json, replacing
+from pitb.schema import fields_of, first_error
 from pitb.stream.initial import chunks, hash_both
 from pitb.stream.opening import open_trace
-from pitb.stream.statistics import statistics
+from pitb.stream.statistics import Statistics, statistics
 from pitb.stream.statistics import ulps as ulps
 from pitb.trace import Entry, Key, Trace
 
@@ -39,6 +40,15 @@ Array = NDArray[np.float64]
 
 class NotComparable(PitbError):
     """Two files that cannot be compared; says which tensor or step stands in the way."""
+
+
+class NaNOnOneSide(NotComparable):
+    """Two runs of which one alone came to NaN; ``comparison`` has the rows, and no verdict."""
+
+    def __init__(self, comparison: "Comparison") -> None:
+        """Its sentence is the comparison's error."""
+        super().__init__(comparison.error)
+        self.comparison = comparison
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,9 @@ class Comparison:
     error: str | None = None
     partial: str | None = None
     """Which steps were compared, where a recording was not ended and those after were not."""
+    first_not_finite: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """For side ``a`` or ``b``, where it diverged: step, quantity, tensor, index and value (as text)
+    of its first NaN or infinity among what is compared."""
 
     @property
     def verdict(self) -> str:
@@ -107,7 +120,7 @@ class Comparison:
             MISMATCH: sum(row.verdict == MISMATCH for row in self.rows),
             **self.not_compared,
         }
-        if self.error is None and sum(counts.values()) != self.total:
+        if (self.error is None or self.rows) and sum(counts.values()) != self.total:
             raise AssertionError(f"{self.a} -- {self.b}: {counts} do not add up to {self.total}")
         return counts
 
@@ -197,7 +210,8 @@ def compare(
 
     Raises:
         NotComparable: They start from different states, a run ended early, a tensor or step is
-            missing on one side, shapes differ, or one side alone is NaN.
+            missing on one side, or shapes differ.
+        NaNOnOneSide: One side alone is NaN somewhere.
     """
     comparison = Comparison(a.run, b.run, tolerance, list(quantities))
     for run in (a, b):
@@ -227,7 +241,7 @@ def compare(
             )
     _check_same(a, entries_a, b, entries_b)
     pairs = [(entry, entries_b[key]) for key, entry in entries_a.items()]
-    comparison.rows = _rows(a, b, pairs, tolerance)
+    _add_rows(comparison, a, b, pairs)
     _count_rest(comparison, a, b)
     return _checked(comparison)
 
@@ -242,6 +256,8 @@ def attempt(
     """As `compare`; where there is no comparing, a comparison that holds the reason."""
     try:
         return compare(a, b, tolerance, quantities, initial_state_may_differ)
+    except NaNOnOneSide as error:
+        return error.comparison
     except NotComparable as error:
         state = preflight(a, b, initial_state_may_differ)
         names = list(quantities)
@@ -275,35 +291,58 @@ def _check_same(
             )
 
 
-def _rows(a: Trace, b: Trace, pairs: Sequence[tuple[Entry, Entry]], tolerance: float) -> list[Row]:
-    """The comparison of pairs of tensors.
+def _add_rows(
+    comparison: Comparison, a: Trace, b: Trace, pairs: Sequence[tuple[Entry, Entry]]
+) -> None:
+    """Add the rows of pairs of tensors, and what is to be said of values that are not finite."""
+    for (entry, _), found in zip(pairs, statistics(a, b, pairs), strict=True):
+        comparison.rows.append(_row(entry, found, comparison.tolerance))
+        note_not_finite(comparison, entry, found)
 
-    Raises:
-        NotComparable: One side alone is NaN.
+
+def _row(entry: Entry, found: Statistics, tolerance: float) -> Row:
+    return Row(
+        step=entry.step,
+        quantity=entry.quantity,
+        tensor=entry.tensor,
+        n=entry.count,
+        worst_index=found.index,
+        a=found.a,
+        b=found.b,
+        max_abs=found.max_abs,
+        max_ulp=found.max_ulp,
+        relative=found.relative,
+        rmse=math.sqrt(found.squares / entry.count) if entry.count else 0.0,
+        tolerance=tolerance,
+        verdict=OK if found.max_abs <= tolerance else MISMATCH,
+    )
+
+
+def note_not_finite(comparison: Comparison, entry: Entry, found: Statistics) -> None:
+    """Note where each side is not finite for the first time, and that one side alone is NaN.
+
+    A run that diverges is data: all of it is compared. No verdict is OK where a value is not
+    finite, also where both sides have the same: NaN equals nothing, and of two infinities nobody
+    knows how far they are apart.
+
+    Args:
+        comparison: What is noted in.
+        entry: The tensor.
+        found: What differs between both sides of it.
     """
-    found = statistics(a, b, pairs)
-    for (entry, _), of in zip(pairs, found, strict=True):
-        if of.nan is not None:
-            i, x, y = of.nan
-            raise NotComparable(f"{entry.where}[{i}] is NaN on one side only: {x:g} vs {y:g}")
-    return [
-        Row(
-            step=entry.step,
-            quantity=entry.quantity,
-            tensor=entry.tensor,
-            n=entry.count,
-            worst_index=of.index,
-            a=of.a,
-            b=of.b,
-            max_abs=of.max_abs,
-            max_ulp=of.max_ulp,
-            relative=of.relative,
-            rmse=math.sqrt(of.squares / entry.count) if entry.count else 0.0,
-            tolerance=tolerance,
-            verdict=OK if of.max_abs <= tolerance else MISMATCH,
-        )
-        for (entry, _), of in zip(pairs, found, strict=True)
-    ]
+    for side, first in (("a", found.not_finite_a), ("b", found.not_finite_b)):
+        if first is not None and side not in comparison.first_not_finite:
+            index, value = first
+            comparison.first_not_finite[side] = {
+                "step": entry.step,
+                "quantity": entry.quantity,
+                "tensor": entry.tensor,
+                "index": index,
+                "value": str(value),
+            }
+    if found.nan is not None and comparison.error is None:
+        index, x, y = found.nan
+        comparison.error = f"{entry.where}[{index}] is NaN on one side only: {x:g} vs {y:g}"
 
 
 def _count_rest(comparison: Comparison, a: Trace, b: Trace) -> None:
@@ -346,6 +385,8 @@ def summarised(comparison: Comparison) -> dict[str, Any]:
     found = {
         key: value for key, value in asdict(comparison).items() if key not in ("rows", "worst")
     }
+    if not comparison.first_not_finite:
+        del found["first_not_finite"]  # so the files of runs that stay finite are as ever
     return {**found, "verdict": comparison.verdict, "counts": comparison.counts()}
 
 
@@ -381,11 +422,52 @@ def read(path: Path) -> Comparison:
             table = file.read(use_threads=False)
             summary = json.loads((file.metadata.metadata or {})[trace.METADATA_KEY])
         rows = [Row(**row) for row in table.to_pylist()]
-        for key in ("verdict", "counts"):
-            del summary[key]
-        return Comparison(**summary, rows=rows)
-    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
-        raise PitbError(f"{path} is not a comparison: {error}") from None
+        said = {key: summary.pop(key) for key in ("verdict", "counts")}
+        comparison = Comparison(**summary, rows=rows)
+        _check_read(comparison, said, table.schema)
+    except (
+        pa.ArrowException,
+        OSError,
+        KeyError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        AssertionError,
+    ) as error:
+        first = (str(error).splitlines() or ["it is malformed"])[0]
+        raise PitbError(f"{path} is not a comparison: {first}") from None
+    return comparison
+
+
+def _check_read(comparison: Comparison, said: dict[str, Any], found: "pa.Schema") -> None:
+    """Refuse a comparison that contradicts itself.
+
+    Raises:
+        ValueError: A column is of another type or a value null, the metadata is of another type,
+            or a verdict is not what its numbers say.
+    """
+    for name, kind in ROW_COLUMNS.items():
+        if str(found.field(name).type) != kind:
+            raise ValueError(f"column '{name}' is {found.field(name).type}, not {kind}")
+    wrong = first_error(
+        {**asdict(comparison), "rows": []}, {**fields_of(Comparison), "additionalProperties": True}
+    )
+    if wrong is not None:
+        raise ValueError(wrong[1])
+    for number, row in enumerate(comparison.rows, start=1):
+        for name, value in asdict(row).items():
+            if value is None:
+                raise ValueError(f"row {number}: {name} is null")
+        if row.verdict != (OK if row.max_abs <= row.tolerance else MISMATCH):
+            raise ValueError(
+                f"row {number} is called {row.verdict} at a difference of {row.max_abs:g} and a "
+                f"tolerance of {row.tolerance:g}"
+            )
+        if row.tolerance != comparison.tolerance:
+            raise ValueError(f"row {number} has another tolerance than {comparison.tolerance:g}")
+    if said != {"verdict": comparison.verdict, "counts": comparison.counts()}:
+        raise ValueError(f"it says {said['verdict']}, which is not what its rows amount to")
 
 
 # -- what people read --------------------------------------------------------------------------
@@ -479,7 +561,7 @@ def _compare_json(a: Trace, b: Trace, tolerance: float) -> Comparison:
     entries_a, entries_b = a.by_key(), b.by_key()
     _check_same(a, entries_a, b, entries_b)
     pairs = [(entry, entries_b[key]) for key, entry in entries_a.items()]
-    comparison.rows = _rows(a, b, pairs, tolerance)
+    _add_rows(comparison, a, b, pairs)
     comparison.total = len(entries_a)
     return _checked(comparison)
 
@@ -489,6 +571,8 @@ def _checked(comparison: Comparison) -> Comparison:
     comparison.counts()
     if not any(row.n for row in comparison.rows):
         raise NotComparable(f"{comparison.a} and {comparison.b} hold no value to compare")
+    if comparison.error is not None:
+        raise NaNOnOneSide(comparison)
     return comparison
 
 
@@ -527,6 +611,17 @@ def step_lines(comparison: Comparison) -> list[str]:
     return lines
 
 
+def not_finite_words(comparison: Comparison, side: str) -> str:
+    """Where side ``a`` or ``b`` is not finite for the first time, in words."""
+    first = comparison.first_not_finite.get(side)
+    if first is None:
+        return "finite throughout"
+    what = f"{first['quantity']} {first['tensor']}".strip()
+    return (
+        f"first not finite at step {first['step']} ({what}[{first['index']}] is {first['value']})"
+    )
+
+
 def report(comparison: Comparison) -> str:
     """What `scripts/compare.py` prints: the pages' table and its last line."""
     last_step = max(comparison.steps(), default=0)
@@ -542,5 +637,8 @@ def report(comparison: Comparison) -> str:
         ]
     if comparison.partial is not None:
         lines.append(comparison.partial)
+    if comparison.first_not_finite:
+        both = (("a", comparison.a), ("b", comparison.b))
+        lines += [f"{run}: {not_finite_words(comparison, side)}" for side, run in both]
     summary = f"worst={comparison.worst:.2e} tol={comparison.tolerance:g} {comparison.verdict}"
     return "\n".join([*lines, summary])

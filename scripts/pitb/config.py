@@ -19,6 +19,8 @@ from pitb.strict_yaml import Document
 T = TypeVar("T")
 
 DEFAULT_PROGRAM = "optdef"
+TIME_LIMIT = 3600.0
+"""Seconds, where the configuration names no ``time_limit``."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Config:
     runs: tuple[Run, ...]
     pairs: tuple[Pair, ...]
     pages: tuple[str, ...]
+    time_limit: float = TIME_LIMIT
+    """Seconds that a batch, or a program that is called for evidence, may take."""
     watch: tuple[tuple[str, str], ...] = ()
     """Library and version of what ``watch`` makes, in order."""
 
@@ -230,6 +234,7 @@ def _resolve(value: dict[str, Any], where: Any) -> Config:
         runs=runs,
         pairs=tuple(pairs),
         pages=tuple(value["pages"]),
+        time_limit=float(value.get("time_limit", TIME_LIMIT)),
         watch=tuple(
             (library, str(version))
             for library, versions in value.get("watch", {}).items()

@@ -46,13 +46,16 @@ class File:
     """Its rows, column by column: numbers as they are, text as objects."""
 
 
-def open_file(path: Path, columns: Mapping[str, str], nullable: bool = False) -> File:
-    """Open a Parquet file that has these columns, in this order, and no others.
+def open_file(
+    path: Path, columns: Mapping[str, str], nullable: bool = False, exactly: bool = True
+) -> File:
+    """Open a Parquet file that has these columns.
 
     Args:
         path: The file.
         columns: Arrow's name of each column's type.
         nullable: Whether values may be null; numbers then come as objects.
+        exactly: Whether they must be in this order, and no others be there.
 
     Raises:
         PitbError: It is missing, is no Parquet file, or has other columns.
@@ -67,7 +70,7 @@ def open_file(path: Path, columns: Mapping[str, str], nullable: bool = False) ->
         import arro3.io
 
         reader = arro3.io.read_parquet(path, batch_size=BATCH)
-        _check_columns(reader.schema, columns, path)
+        _check_columns(reader.schema, columns, path, exactly)
         return dict(reader.schema.metadata_str), reader
 
     metadata, reader = _guarded(opened, path)
@@ -98,7 +101,7 @@ def read_trace(path: Path) -> trace.Trace:
     Raises:
         PitbError: It is missing, is no Parquet file, or is no trace of this schema.
     """
-    file = open_file(path, trace.COLUMNS)
+    file = open_file(path, trace.COLUMNS, exactly=False)
     key = trace.METADATA_KEY.decode()
     if key not in file.metadata:
         raise PitbError(f"{path} is not a trace: its metadata has no key '{key}'")
@@ -134,7 +137,7 @@ def read_trace(path: Path) -> trace.Trace:
     return trace.Trace(entries, values, metadata, str(path))
 
 
-def _check_columns(schema: Any, columns: Mapping[str, str], path: Path) -> None:
+def _check_columns(schema: Any, columns: Mapping[str, str], path: Path, exactly: bool) -> None:
     from arro3.core import DataType
 
     known = {
@@ -144,13 +147,17 @@ def _check_columns(schema: Any, columns: Mapping[str, str], path: Path) -> None:
         "double": DataType.float64(),
         "string": DataType.utf8(),
     }
+    texts = (DataType.large_utf8(), DataType.string_view())
     names = list(schema.names)
     for name, kind in columns.items():
         if name not in names:
             raise PitbError(f"{path} has no column '{name}'")
-        if schema.field(name).type != known[kind]:
+        found = schema.field(name).type
+        if not exactly and kind == "string" and found in texts:
+            continue
+        if found != known[kind]:
             raise PitbError(f"{path}: column '{name}' is {schema.field(name).type}, not {kind}")
-    if names != list(columns):
+    if exactly and names != list(columns):
         raise PitbError(f"{path} has other columns than {', '.join(columns)}")
 
 

@@ -249,8 +249,8 @@ def read(path: Path) -> Trace:
             raw = (file.metadata.metadata or {}).get(METADATA_KEY)
             check_schema(file.schema_arrow, path)
             table = file.read(columns=list(COLUMNS), use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        first = str(error).splitlines()[0]
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        first = (str(error).splitlines() or ["it is malformed"])[0]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
     if raw is None:
         raise PitbError(f"{path} is not a trace: its metadata has no key 'pitb'")
@@ -266,7 +266,7 @@ def read(path: Path) -> Trace:
     found = Trace(entries, values, metadata, str(path))
     expected = encode_columns(found)
     for name in list(COLUMNS)[:-1]:
-        if not table.column(name).equals(expected.column(name)):
+        if not table.column(name).cast(schema().field(name).type).equals(expected.column(name)):
             raise PitbError(f"{path}: column '{name}' is not what its metadata lists")
     return found
 
@@ -282,10 +282,18 @@ def check_schema(found: "pa.Schema", path: Path) -> None:
         if position < 0:
             raise PitbError(f"{path} is not a trace: it has no column '{wanted.name}'")
         kind = found.field(position).type
-        if kind != wanted.type:
+        if kind != wanted.type and not (wanted.type == "string" and _is_text(kind)):
             raise PitbError(
                 f"{path} is not a trace: column '{wanted.name}' is {kind}, not {wanted.type}"
             )
+
+
+def _is_text(kind: "pa.DataType") -> bool:
+    """Whether a column holds text, in whatever way its writer lays it out."""
+    import pyarrow as pa
+
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return held in (pa.string(), pa.large_string(), pa.string_view())
 
 
 MOST_DIMENSIONS = 64

@@ -1,7 +1,8 @@
 """Compare two traces, or two JSON files of the pages' programs, number by number.
 
 Exit code 0 where every difference is within the tolerance, 1 where one is not, 2 where the two
-could not be compared.
+could not be compared, or one side alone is NaN. Where a run diverged, its first value that is not
+finite is named; that is never OK, also where both sides have the same.
 """
 
 import argparse
@@ -41,8 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare, and print what differs most."""
     from pitb import compare
 
-    comparison = compare.compare_files(
-        arguments.a, arguments.b, arguments.tol, arguments.quantities
-    )
+    try:
+        comparison = compare.compare_files(
+            arguments.a, arguments.b, arguments.tol, arguments.quantities
+        )
+    except compare.NaNOnOneSide as error:
+        print(compare.report(error.comparison))
+        raise
     print(compare.report(comparison))
     return comparison.exit_code

@@ -107,7 +107,7 @@ def differences(path: Path, found: Comparison, floor: Array | None) -> None:
     with style.drawing(path, (style.WIDTH, 4.2), title) as figure:
         axes = figure.subplots()
         style.titled(figure, "", found.a, found.b)
-        if found.error is not None or not found.rows:
+        if not found.rows:
             style.say(axes, f"not compared: {found.error or 'nothing was'}")
             return
         steps = np.arange(1.0, max(row.step for row in found.rows) + 1)
@@ -120,6 +120,11 @@ def differences(path: Path, found: Comparison, floor: Array | None) -> None:
         if floor is not None:
             drawn.floor(steps, below)
         drawn.tolerance(found.tolerance)
+        for side, run, dots in (("a", found.a, (1, 2)), ("b", found.b, (4, 2))):
+            first = found.first_not_finite.get(side)
+            if first is not None:
+                label = f"{run}: not finite from step {first['step']}"
+                axes.axvline(first["step"], color="0.3", linewidth=1, dashes=dots, label=label)
         drawn.finish(steps)
         axes.set_ylabel("largest absolute difference\n(units of the quantity)")
         style.legend_below(axes)

@@ -35,6 +35,9 @@ class Statistics:
 
     nan: tuple[int, float, float] | None = None
     """Index and both values of the first element that is NaN on one side only."""
+    not_finite_a: tuple[int, float] | None = None
+    """Index and value of a's first element that is not finite."""
+    not_finite_b: tuple[int, float] | None = None
     index: int = 0
     """Of the element that differs most, the first of them."""
     a: float = math.nan
@@ -121,6 +124,8 @@ def _both(first: Statistics, then: Statistics) -> Statistics:
     worse = then if then.max_abs > first.max_abs else first
     return Statistics(
         nan=then.nan if first.nan is None else first.nan,
+        not_finite_a=first.not_finite_a or then.not_finite_a,
+        not_finite_b=first.not_finite_b or then.not_finite_b,
         index=worse.index,
         a=worse.a,
         b=worse.b,
@@ -176,6 +181,8 @@ def _unusual(a: Array, b: Array, dtype: str, start: int, difference: Array) -> S
     i = int(np.argmax(difference))
     return Statistics(
         nan=nan,
+        not_finite_a=_first_not_finite(a, start),
+        not_finite_b=_first_not_finite(b, start),
         index=start + i,
         a=float(a[i]),
         b=float(b[i]),
@@ -184,6 +191,11 @@ def _unusual(a: Array, b: Array, dtype: str, start: int, difference: Array) -> S
         relative=float(relative.max()),
         squares=float(np.add.reduce(np.square(difference))),
     )
+
+
+def _first_not_finite(values: Array, start: int) -> tuple[int, float] | None:
+    found = np.flatnonzero(~np.isfinite(values))
+    return (start + int(found[0]), float(values[found[0]])) if len(found) else None
 
 
 def _max_ulp(a: Array, b: Array, dtype: str, buffers: _Buffers) -> float:

@@ -1,0 +1,141 @@
+"""Programs that are called: their time is limited, and what they leave must be whole."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pitb.errors import EXIT_ERROR, PitbError
+from pitb.files import read_json
+
+LIMIT = "PITB_TIME_LIMIT"
+"""The environment variable that holds ``time_limit`` of the configuration, in seconds."""
+_MAGIC = b"PAR1"
+
+
+def limit() -> float | None:
+    """Seconds that one call may take; None where no limit is set, as by hand.
+
+    Raises:
+        PitbError: The environment holds something else.
+    """
+    text = os.environ.get(LIMIT, "")
+    if not text:
+        return None
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) <= threading.TIMEOUT_MAX:
+            return float(text)
+    raise PitbError(f"the environment variable {LIMIT} must be a number of seconds, not {text!r}")
+
+
+def run(command: Sequence[Any], check: bool = True, **options: Any) -> Any:
+    """Run a program to its end, as ``subprocess.run`` does, which has the ``options``.
+
+    Args:
+        command: The program and its arguments.
+        check: Whether an exit code other than 0 is an error.
+        options: Further options.
+
+    Raises:
+        PitbError: It does not start, was ended by a signal, took longer than `limit`, or, with
+            ``check``, ended with an exit code other than 0.
+    """
+    name, seconds = Path(command[0]).name, limit()
+    sys.stdout.flush()
+    try:
+        # No session of its own: whoever ends the pipeline's process group ends it too.
+        with subprocess.Popen(command, **options) as process:
+            try:
+                out, err = process.communicate(timeout=seconds)
+            except BaseException:
+                process.kill()
+                raise
+    except subprocess.TimeoutExpired:
+        raise PitbError(
+            f"{name} took longer than {seconds:g} s and was ended; time_limit in the configuration"
+            " says how long it may take"
+        ) from None
+    except OSError as error:
+        raise PitbError(f"{command[0]} does not run: {error.strerror or error}") from None
+    if process.returncode < 0:
+        with contextlib.suppress(ValueError):
+            number = -process.returncode
+            raise PitbError(f"{name} was ended by signal {number}, {signal.Signals(number).name}")
+    if check and process.returncode != 0:
+        raise PitbError(f"{name} failed with exit code {process.returncode}")
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def limit_this_process(what: str) -> None:
+    """End this process with a sentence once it has taken longer than `limit`.
+
+    Args:
+        what: What it does, as the sentence begins.
+    """
+    seconds = limit()
+    if seconds is None:
+        return
+
+    def end() -> None:
+        print(
+            f"error: {what} took longer than {seconds:g} s and was ended; time_limit in the"
+            " configuration says how long it may take",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(EXIT_ERROR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+
+
+def check_whole(paths: Iterable[Path], program: str) -> None:
+    """Check that a program has left what it had to: JSON that is JSON, Parquet with its footer.
+
+    Raises:
+        PitbError: Names the first file that is missing or is not whole.
+    """
+    for path in paths:
+        if not path.is_file():
+            raise PitbError(f"{program} ended without writing {path}")
+        if path.suffix == ".json":
+            read_json(path)
+        elif not _has_footer(path):
+            raise PitbError(f"{program} left {path} unfinished: it is no whole Parquet file")
+
+
+def _has_footer(path: Path) -> bool:
+    """Whether a file begins and ends as Parquet does: what was cut off has no end."""
+    size = path.stat().st_size
+    if size < 12:
+        return False
+    with path.open("rb") as file:
+        first = file.read(4)
+        file.seek(size - 8)
+        length, last = int.from_bytes(file.read(4), "little"), file.read(4)
+    return first == last == _MAGIC and length <= size - 12
+
+
+def parse_lines(text: str, program: str) -> list[Any]:
+    """The values of what a program prints as JSON, one a line.
+
+    Raises:
+        PitbError: A line is no JSON object.
+    """
+    found = []
+    for line in text.splitlines():
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise PitbError(f"{program} printed a line that is not JSON: {line[:80]}")
+        found.append(value)
+    return found

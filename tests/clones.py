@@ -1,0 +1,79 @@
+"""Copies of the project in which the pipeline is run for real, from the programs that are built."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+from pitb.cargo import PROGRAMS
+
+PROBES = ("noassign", "discard", "must-use")
+RESULTS = (
+    "traces",
+    "comparisons",
+    "tables",
+    "evidence",
+    "ledger.csv",
+    "ledger.md",
+    "ledger.parquet",
+)
+
+
+def snakemake(folder, *arguments, cores=2, cwd=None):
+    command = [sys.executable, "-m", "snakemake", "--cores", str(cores), *map(str, arguments)]
+    ended = subprocess.run(
+        command, cwd=cwd or folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    return ended.returncode, ended.stdout
+
+
+def make(project, target):
+    """A call of make as by hand, also where make runs these tests; its environment is this one.
+
+    It is never set up anew: that would clear the environment in which these tests run.
+    """
+    if not (project / ".venv").exists():
+        (project / ".venv").symlink_to(sys.prefix)
+    outside = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    return subprocess.run(
+        ["make", "-o", "setup", target], cwd=project, env=outside, capture_output=True, text=True
+    )
+
+
+def result_bytes(folder):
+    """Every file that must come out the same, by its path."""
+    results = folder / "results"
+    files = [
+        path
+        for name in RESULTS
+        for path in (
+            [results / name] if (results / name).is_file() else (results / name).rglob("*")
+        )
+        if path.is_file()
+    ]
+    return {path.relative_to(results).as_posix(): path.read_bytes() for path in files}
+
+
+def copy_project(root, folder, evidence=None):
+    """Copy what git tracks, with the programs that are built already.
+
+    What the compiler says is copied too, from where it was made: asking it again would build the
+    workspace again.
+    """
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    copies = {root / name: folder / name for name in tracked.stdout.split("\0") if name}
+    for name in PROGRAMS:
+        copies[root / "target/release" / name] = folder / "target/release" / name
+    for name in PROBES if evidence else ():
+        path = f"results/evidence/{name}.json"
+        copies[evidence / path] = folder / path
+    for source, copy in copies.items():
+        if source.is_file():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, copy)

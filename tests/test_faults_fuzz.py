@@ -1,0 +1,69 @@
+"""Changed bytes for every reader: no traceback, no hang, no dead process, and no wrong OK.
+
+`make test-faults` feeds 20,000 inputs, CI some 2,000; each is found again by reader and number.
+"""
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fuzzing
+from pitb import compare, trace
+
+SEED = "1"
+TOTAL = 20_000
+IN_CI = 2_000
+EACH = -(-TOTAL // len(fuzzing.READERS))
+
+
+def fuzzed(reader, count, folder):
+    command = [sys.executable, Path(fuzzing.__file__), reader, str(count), SEED, folder]
+    ended = subprocess.run([*command, "0"], capture_output=True, text=True, timeout=900)
+    at = (folder / "at").read_text() if (folder / "at").exists() else "none"
+    assert ended.returncode == 0, f"{reader}: input {at} ended the process: {ended.stderr[-2000:]}"
+    found = json.loads(ended.stdout)
+    assert found["wrong"] == []
+    assert found["read"] + found["refused"] == count
+    return found
+
+
+@pytest.mark.parametrize("reader", fuzzing.READERS)
+def test_changed_bytes_are_read_or_refused_in_one_sentence(tmp_path, reader):
+    found = fuzzed(reader, IN_CI // len(fuzzing.READERS), tmp_path)
+    if reader != "registry":
+        assert found["refused"] > 0
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("reader", fuzzing.READERS)
+def test_many_changed_bytes_are_read_or_refused_in_one_sentence(tmp_path, reader):
+    fuzzed(reader, EACH, tmp_path)
+
+
+def test_a_changed_byte_of_a_value_is_a_mismatch(tmp_path):
+    path = tmp_path / "x.parquet"
+    trace.write(fuzzing.made(), path)
+    data = path.read_bytes()
+    value = struct.pack("<d", -7.5)  # of the parameter at step 3
+    assert data.count(value) == 1
+    path.write_bytes(data.replace(value, struct.pack("<d", -7.75)))
+    found = compare.compare(fuzzing.made(), trace.read(path), 1e-6, ["loss", "param"])
+    assert found.verdict == compare.MISMATCH
+
+
+def test_the_fuzzer_sees_a_reader_that_breaks(tmp_path, monkeypatch):
+    def breaks(path):
+        raise IndexError("not a sentence")
+
+    monkeypatch.setitem(fuzzing.READERS, "json", (breaks, fuzzing.READERS["json"][1]))
+    assert len(fuzzing.fuzz("json", 3, SEED, tmp_path)["wrong"]) == 3
+
+    def believes(path):
+        fuzzing.hold_against(fuzzing.made(), fuzzing.made(), path)
+
+    monkeypatch.setitem(fuzzing.READERS, "trace", (believes, fuzzing.READERS["trace"][1]))
+    assert any("WrongOK" in wrong for wrong in fuzzing.fuzz("trace", 300, SEED, tmp_path)["wrong"])
