@@ -52,6 +52,7 @@ include: "rules/sweeps.smk"
 
 onstart:
     note_running()
+    write_sweep_plans()
 
 
 onsuccess:
