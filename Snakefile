@@ -50,6 +50,10 @@ include: "rules/watch.smk"
 include: "rules/sweeps.smk"
 
 
+onstart:
+    write_sweep_plans()
+
+
 onsuccess:
     end_at_once()
     if not os.getenv("PITB_SAY_SUMMARY_LATER"):

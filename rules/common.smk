@@ -214,6 +214,50 @@ def make_reported():
         os._exit(ended.returncode)
 
 
+# Sweeps are expanded only where a target asks for them.
+SWEPT = set()
+
+
+def write_sweep_plans():
+    """Write the batches of the sweeps that this call asks for, which its jobs read."""
+    if SWEPT:
+        from pitb.sweeps import plan
+
+        for name in sorted(SWEPT):
+            plan.write(sweep_file(name), Path(f"results/sweeps/{name}"))
+
+
+def sweep_file(name):
+    """The working folder's sweep of that name, or else the project's."""
+    here = Path(f"config/sweeps/{name}.yaml")
+    return here if here.is_file() else ROOT / here
+
+
+def sweep_names():
+    """All sweeps of the working folder, or of the project where that has none."""
+    here = Path("config/sweeps")
+    folder = here if here.is_dir() else ROOT / here
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def sweep_batches(name):
+    """The batches of a sweep with their digests; a mistake in it ends the call with one sentence."""
+    from pitb.sweeps import plan
+
+    SWEPT.add(name)
+    try:
+        return plan.digests(sweep_file(name), Path(f"results/sweeps/{name}"))
+    except PitbError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(2)
+
+
+def sweep_digest(stage):
+    """The digest of a batch, 0 as it is trained, 1 as it is compared."""
+    return lambda wildcards: sweep_batches(wildcards.sweep)[wildcards.batch][stage]
+
+
 # Calls that make nothing, by their first letters.
 LOOKING = ("--dry", "--lint", "--list", "--summ", "--detailed", "--dag", "--rulegraph")
 LOOKING += ("--filegraph", "--d3dag", "--report", "--print-comp", "--help", "--version")

@@ -4,36 +4,6 @@
 # `sweeps` does not belong to `rule all`. A sweep is expanded only where a target asks for it.
 
 
-def sweep_file(name):
-    """The working folder's sweep of that name, or else the project's."""
-    here = Path(f"config/sweeps/{name}.yaml")
-    return here if here.is_file() else ROOT / here
-
-
-def sweep_names():
-    """All sweeps of the working folder, or of the project where that has none."""
-    here = Path("config/sweeps")
-    folder = here if here.is_dir() else ROOT / here
-    return sorted(path.stem for path in folder.glob("*.yaml"))
-
-
-def sweep_batches(name):
-    """The batches of a sweep with their digests; a mistake in it ends the call with one sentence."""
-    from pitb.sweeps import plan
-
-    try:
-        return plan.digests(sweep_file(name), Path(f"results/sweeps/{name}"))
-    except PitbError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.stderr.flush()
-        os._exit(2)
-
-
-def sweep_digest(stage):
-    """The digest of a batch, 0 as it is trained, 1 as it is compared."""
-    return lambda wildcards: sweep_batches(wildcards.sweep)[wildcards.batch][stage]
-
-
 rule sweeps:
     input:
         lambda wildcards: expand(
@@ -43,32 +13,13 @@ rule sweeps:
         "The sweeps are made"
 
 
-rule plan_sweep:
-    input:
-        script=lazily("plan_sweep.py"),
-        sweep=lambda wildcards: sweep_file(wildcards.sweep),
-    output:
-        plan="results/sweeps/{sweep}/plan/sweep.json",
-    log:
-        "results/logs/plan_sweep_{sweep}.log",
-    benchmark:
-        "results/benchmarks/plan_sweep_{sweep}.tsv"
-    resources:
-        mem_mb=1000,
-        runtime=30,
-    message:
-        "Expanding the sweep {wildcards.sweep}"
-    shell:
-        "python {input.script[0]:q} --sweep {input.sweep:q} --out results/sweeps/{wildcards.sweep}"
-        " > {log:q} 2>&1"
-
-
-# The plan is ancient to a batch: it runs again when its digest changes, and not whenever another
-# run was edited.
+# The sweep is ancient to a batch: it runs again when its digest changes, and not whenever another
+# run was edited. The plan is no rule's output: Snakemake does not ask for the digest of a job that
+# stands behind one that runs.
 rule train_sweep_pytorch:
     input:
         script=lazily("train_sweep_pytorch.py"),
-        plan=ancient("results/sweeps/{sweep}/plan/sweep.json"),
+        sweep=lambda wildcards: ancient(sweep_file(wildcards.sweep)),
         # Another PyTorch is another result.
         lock=ROOT / "requirements.lock",
     output:
@@ -92,7 +43,7 @@ rule train_sweep_pytorch:
 rule train_sweep_burn:
     input:
         script=lazily("train_sweep_burn.py"),
-        plan=ancient("results/sweeps/{sweep}/plan/sweep.json"),
+        sweep=lambda wildcards: ancient(sweep_file(wildcards.sweep)),
         program=program("optdef"),
     output:
         traces="results/sweeps/{sweep}/traces/burn-{batch}.parquet",
@@ -116,7 +67,7 @@ rule train_sweep_burn:
 rule compare_sweep:
     input:
         script=lazily("compare_sweep.py"),
-        plan=ancient("results/sweeps/{sweep}/plan/sweep.json"),
+        sweep=lambda wildcards: ancient(sweep_file(wildcards.sweep)),
         pytorch="results/sweeps/{sweep}/traces/pytorch-{batch}.parquet",
         burn="results/sweeps/{sweep}/traces/burn-{batch}.parquet",
     output:
@@ -142,7 +93,7 @@ rule compare_sweep:
 rule summarise_sweep:
     input:
         script=lazily("summarise_sweep.py"),
-        plan="results/sweeps/{sweep}/plan/sweep.json",
+        sweep=lambda wildcards: sweep_file(wildcards.sweep),
         outcomes=lambda wildcards: expand(
             "results/sweeps/{sweep}/outcomes/{batch}.parquet",
             sweep=wildcards.sweep,

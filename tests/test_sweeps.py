@@ -327,3 +327,20 @@ def test_a_batch_of_another_plan_is_refused(tmp_path: Path, root: Path) -> None:
     assert len(plan.read_batch(tmp_path / "plan", "0of1", found["digest"])["points"]) == 52
     with pytest.raises(PitbError, match="was edited during the run"):
         plan.read_batch(tmp_path / "plan", "0of1", "another")
+
+
+def test_a_plan_that_is_the_same_removes_nothing_and_another_tolerance_is_another(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.yaml"
+    text = "name: s\ndesign:\n- list: [{optimizer: SGD, lr: 1}]\n"
+    path.write_text(text)
+    plan.write(path, tmp_path)
+    table = tmp_path / "runs.parquet"
+    table.write_bytes(b"")
+    plan.write(path, tmp_path)
+    assert table.exists()
+    path.write_text(f"tolerance: 1e-3\n{text}")
+    plan.write(path, tmp_path)
+    assert not table.exists()
+    assert plan.read_batch(tmp_path / "plan", "0of1")["tolerance"] == 1e-3

@@ -132,7 +132,9 @@ def test_the_three_readers_find_the_same(sweep: Path) -> None:
     assert by_pandas.value[by_pandas.step == 0].sum() == pytest.approx(total)
     assert list(by_pandas.columns) == list(dataset.COLUMNS)
     for name in ("traces", "comparisons", "outcomes"):
-        schemas = {str(pq.read_schema(path)) for path in (sweep / name).glob("*.parquet")}
+        schemas = {
+            str(pq.read_schema(path).remove_metadata()) for path in (sweep / name).glob("*.parquet")
+        }
         assert len(schemas) == 1
         for path in (sweep / name).glob("*.parquet"):
             assert not any(field.nullable for field in pq.read_schema(path))
@@ -230,12 +232,11 @@ def test_again_nothing_and_after_one_edit_one_batch(work: Path) -> None:
         for name, count in re.findall(r"^(\w+)\s+(\d+)$", said.stdout + said.stderr, re.MULTILINE)
     }
     assert jobs == {
-        "plan_sweep": 1,
         "train_sweep_pytorch": 1,
         "train_sweep_burn": 1,
         "compare_sweep": 1,
         "summarise_sweep": 1,
-        "total": 5,
+        "total": 4,
     }
 
 

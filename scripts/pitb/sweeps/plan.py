@@ -17,7 +17,7 @@ from typing import Any
 
 from pitb import schema
 from pitb.errors import PitbError
-from pitb.files import write_json
+from pitb.files import read_json, write_json
 from pitb.sweeps.design import Sweep, read
 from pitb.sweeps.points import Point
 
@@ -141,6 +141,15 @@ def write(path: Path, folder: Path) -> Sweep:
     before = read_places(sweep, folder)
     cut = batches(sweep, before)
     plan = folder / "plan"
+    whole = {
+        batch: _comparing(sweep, digest_of(sweep.points[name] for name in names))
+        for batch, names in cut.items()
+    }
+    about: dict[str, Any] = {"sweep": sweep.name, "about": sweep.about, "written": sweep.written}
+    about["axes"] = sorted({key for point in sweep.points.values() for key in point.options})
+    about |= {"runs": len(sweep.points), "batches": list(cut), "digests": whole}
+    if (plan / "sweep.json").is_file() and read_json(plan / "sweep.json") == about:
+        return sweep
     _remove_others(folder, cut)
     kept = {"count": count_batches(sweep), "places": places(sweep, before)}
     write_json(plan / PLACES, kept, indent=None)
@@ -159,10 +168,8 @@ def write(path: Path, folder: Path) -> Sweep:
             ],
         }
         write_json(plan / f"{batch}.json", value, indent=None)
-    about: dict[str, Any] = {"sweep": sweep.name, "about": sweep.about, "written": sweep.written}
-    given = {key for point in sweep.points.values() for key in point.options}
-    about["axes"] = sorted(given)
-    write_json(plan / "sweep.json", {**about, "runs": len(sweep.points), "batches": list(cut)})
+    # The last one, so that a plan that is there is whole.
+    write_json(plan / "sweep.json", about)
     return sweep
 
 

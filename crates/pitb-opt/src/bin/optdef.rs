@@ -85,7 +85,9 @@ fn run(arguments: &Arguments) -> Result<()> {
         return train_all(&specs, traces, |_, _| Ok(()));
     }
     let (Some(optimizer), Some(lr)) = (&arguments.optimizer, arguments.lr) else {
-        bail!("an optimizer and --lr are needed, or --runs, --batch, --schedules or --defaults; see --help");
+        bail!(
+            "an optimizer and --lr are needed, or --runs, --batch, --schedules or --defaults; see --help"
+        );
     };
     let id = format!("burn/{}", optimizer.to_lowercase());
     let options = cli::options(&arguments.set)?;
