@@ -28,9 +28,10 @@ rule train_sweep_pytorch:
         "results/logs/sweeps/{sweep}/pytorch-{batch}.log",
     benchmark:
         "results/benchmarks/sweeps/{sweep}/pytorch-{batch}.tsv"
+    threads: 1
     resources:
-        mem_mb=2000,
-        runtime=60,
+        mem_mb=at_each_attempt(2000),
+        runtime=at_each_attempt(60),
     params:
         digest=sweep_digest(0),
     message:
@@ -51,9 +52,10 @@ rule train_sweep_burn:
         "results/logs/sweeps/{sweep}/burn-{batch}.log",
     benchmark:
         "results/benchmarks/sweeps/{sweep}/burn-{batch}.tsv"
+    threads: 1
     resources:
-        mem_mb=1000,
-        runtime=60,
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(60),
     params:
         digest=sweep_digest(0),
     message:
@@ -77,9 +79,10 @@ rule compare_sweep:
         "results/logs/sweeps/{sweep}/compare-{batch}.log",
     benchmark:
         "results/benchmarks/sweeps/{sweep}/compare-{batch}.tsv"
+    threads: 1
     resources:
-        mem_mb=1000,
-        runtime=60,
+        mem_mb=at_each_attempt(1000),
+        runtime=at_each_attempt(60),
     params:
         digest=sweep_digest(0),
         comparing=sweep_digest(1),
@@ -113,9 +116,10 @@ rule summarise_sweep:
         "results/logs/summarise_sweep_{sweep}.log",
     benchmark:
         "results/benchmarks/summarise_sweep_{sweep}.tsv"
+    threads: 1
     resources:
-        mem_mb=1500,
-        runtime=60,
+        mem_mb=at_each_attempt(1500),
+        runtime=at_each_attempt(60),
     message:
         "Summing up the sweep {wildcards.sweep}"
     shell:

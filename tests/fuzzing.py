@@ -165,9 +165,10 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.99), we
 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
 """
-DEBUG = """AdamConfig { beta_1: 0.9, beta_2: 0.999, epsilon: 1e-5, amsgrad: false, weight_decay: None,
-TOKENS += (b"[" * 500,)
-grad_clipping: None }"""
+DEBUG = (
+    "AdamConfig { beta_1: 0.9, beta_2: 0.999, epsilon: 1e-5, amsgrad: false, weight_decay: None, "
+    "grad_clipping: None }"
+)
 MARKS = """# x
 
 <!-- pitb:ledger -->

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 from snakemake.api import SnakemakeApi
-from snakemake.settings.types import ConfigSettings, ResourceSettings
+from snakemake.settings.types import ConfigSettings, ResourceSettings, WorkflowSettings
+from snakemake_interface_executor_plugins.settings import ExecMode
 
 pytestmark = pytest.mark.pipeline
 
@@ -22,7 +23,11 @@ def rules_of(folder, **overrides):
     """The rules as Snakemake has them, by their names; those that only gather are left out."""
     with SnakemakeApi() as api:
         loaded = api.workflow(
-            ResourceSettings(cores=64), ConfigSettings(overrides), snakefile=folder / "Snakefile"
+            ResourceSettings(cores=64),
+            ConfigSettings(overrides),
+            # As a job does: it looks at the folder and does not hold it.
+            workflow_settings=WorkflowSettings(exec_mode=ExecMode.REMOTE),
+            snakefile=folder / "Snakefile",
         )
         return {rule.name: rule for rule in loaded._workflow.rules if not rule.norun}
 

@@ -202,14 +202,14 @@ def _max_ulp(a: Array, b: Array, dtype: str, buffers: _Buffers) -> float:
     """The largest distance in units in the last place, of finite values."""
     count = len(a)
     if dtype == "float32":
-        room = [each[:count] for each in buffers.int32]
-        for values, bits in zip((a, b), room, strict=False):
+        x, y, room = (each[:count] for each in buffers.int32)
+        for values, bits in ((a, x), (b, y)):
             np.copyto(bits.view(np.float32), values, casting="unsafe")
-        return float(_apart(*room, 31).view(np.uint32).max())
-    wide = [each[:count] for each in buffers.int64]
-    for values, bits in zip((a, b), wide, strict=False):
-        np.copyto(bits, values.view(np.int64))
-    return float(_apart(*wide, 63).view(np.uint64).max())
+        return float(_apart(x, y, room, 31).view(np.uint32).max())
+    wide_x, wide_y, wide_room = (each[:count] for each in buffers.int64)
+    for values, wide in ((a, wide_x), (b, wide_y)):
+        np.copyto(wide, values.view(np.int64))
+    return float(_apart(wide_x, wide_y, wide_room, 63).view(np.uint64).max())
 
 
 def _apart(a: NDArray[Any], b: NDArray[Any], room: NDArray[Any], sign: int) -> NDArray[Any]:
@@ -235,9 +235,12 @@ def ulps(a: Array, b: Array, dtype: str) -> Array:
     """
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype == "float32":
-            bits = [np.array(x, dtype=np.float32).view(np.int32) for x in (a, b)]
-            distance = _apart(*bits, np.empty_like(bits[0]), 31).view(np.uint32)
+            x, y = (np.array(side, dtype=np.float32).view(np.int32) for side in (a, b))
+            apart = _apart(x, y, np.empty_like(x), 31).view(np.uint32).astype(np.float64)
         else:
-            wide = [np.array(x, dtype=np.float64).view(np.int64) for x in (a, b)]
-            distance = _apart(*wide, np.empty_like(wide[0]), 63).view(np.uint64)
-    return np.where(np.isnan(a) | np.isnan(b), np.inf, distance.astype(np.float64))
+            wide_x, wide_y = (np.array(side, dtype=np.float64).view(np.int64) for side in (a, b))
+            apart = _apart(wide_x, wide_y, np.empty_like(wide_x), 63).view(np.uint64).astype(
+                np.float64
+            )
+    distance: Array = np.where(np.isnan(a) | np.isnan(b), np.inf, apart)
+    return distance

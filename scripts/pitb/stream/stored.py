@@ -117,9 +117,11 @@ class _Reader:
         try:
             file = self._open.get(path)
             if file is None:
-                file = self._open[path] = self._stack.enter_context(open(path, "rb", buffering=0))
+                file = self._open[path] = self._stack.enter_context(
+                    open(path, "rb", buffering=0)  # noqa: SIM115
+                )
             file.seek(offset)
-            view = memoryview(out.view(np.uint8)).cast("B")
+            view = memoryview(out.view(np.uint8).data).cast("B")
             while view and (count := file.readinto(view)):
                 view = view[count:]
         except OSError as error:
