@@ -62,7 +62,10 @@ def hold_against(original, found, path, begin=0):
         return
     if verdict != compare.OK:
         return
-    table = pq.ParquetFile(path).read()
+    try:
+        table = pq.ParquetFile(path).read()
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return  # pyarrow reads no such file, so it cannot say
     names = [*zip(table["step"].to_pylist(), table["quantity"].to_pylist(), strict=True)]
     values = [v for v, (s, q) in zip(table["value"].to_pylist(), names, strict=True)
               if s > 0 and q in wanted]  # fmt: skip
