@@ -18,7 +18,7 @@ SEED = "1"
 TOTAL = 20_000
 IN_CI = 2_000
 ABORTING = ("trace-arro3",)
-"""arro3 may end its process, which is why `pitb verify` reads in one of its own and names the file."""
+"""arro3 may end its process, so `pitb verify` reads in one of its own and names the file."""
 EACH = -(-TOTAL // len(fuzzing.READERS))
 
 
