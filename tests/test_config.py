@@ -71,7 +71,7 @@ CASES = [
     ("max_norm: 0.1", "max_norm: 0", "less than or equal to the minimum of 0"),
     ("b: burn/clip-norm", "b: burn/clip-nrm", r"which is no run; the nearest is 'burn/clip-norm'"),
     ("b: burn/clip-norm", "b: brn/clip-norm", "is not a side and a name, such as"),
-    ("    sgdm:", "    SGDM:", "line 20: runs.pytorch.SGDM: .SGDM. is not lowercase letters"),
+    ("    sgdm:", "    SGDM:", "line 23: runs.pytorch.SGDM: .SGDM. is not lowercase letters"),
     ("quantities: [param]", "quantities: [parm]", "is not loss, logits, grad, "),
     ("lr: 0.1", "lr: -0.1", "is less than the minimum of 0"),
     ("initial_state: float32", "initial_state: f32", "allowed: float32, float64"),

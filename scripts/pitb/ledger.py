@@ -99,7 +99,8 @@ def read_published(path: Path) -> list[Published]:
             seen[key] = reader.line_num
             figures.append(figure)
     except csv.Error as error:
-        raise PitbError(f"{path}, line {reader.line_num}: not valid CSV: {error}") from None
+        line = reader.reader.line_num  # the row's own, not that of the one before
+        raise PitbError(f"{path}, line {line}: not valid CSV: {error}") from None
     if not figures:
         raise PitbError(f"{path} lists no figure")
     return figures

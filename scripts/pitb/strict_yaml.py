@@ -19,6 +19,7 @@ from pitb.files import read_text
 
 Path_ = tuple[str | int, ...]
 MAX_DEPTH = 50
+_STANDARD = "tag:yaml.org,2002:"
 
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -110,7 +111,7 @@ def _construct(node: Node, path: Path_, document: Document) -> Any:
         raise PitbError(f"{where}: nested deeper than {MAX_DEPTH} levels")
     if node.anchor is not None:
         raise PitbError(f"{where}: anchors and aliases are not supported; write the value out")
-    if not str(node.tag).startswith("tag:yaml.org,2002:"):
+    if not str(node.tag).startswith(_STANDARD) or str(node.tag).startswith(f"{_STANDARD}python/"):
         raise PitbError(f"{where}: tags such as {node.tag} are not supported")
     if isinstance(node, MappingNode):
         return _mapping(node, path, document)

@@ -327,7 +327,8 @@ def parse_metadata(raw: bytes, path: Path) -> dict[str, Any]:
     """
     try:
         metadata = json.loads(raw)
-        if metadata.get("schema") != SCHEMA_VERSION:
+        version = metadata.get("schema")
+        if type(version) is not int or version != SCHEMA_VERSION:
             raise PitbError(
                 f"{path} has trace schema {metadata.get('schema')!r}; this version reads "
                 f"{SCHEMA_VERSION}"

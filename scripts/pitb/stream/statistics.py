@@ -225,7 +225,8 @@ def _apart(a: NDArray[Any], b: NDArray[Any], room: NDArray[Any], sign: int) -> N
         bits -= negative
     larger = np.maximum(a, b, out=room)
     np.minimum(a, b, out=a)
-    return np.subtract(larger, a, out=larger)  # may wrap around, into the bit of the sign
+    np.subtract(larger, a, out=larger)  # may wrap around, into the bit of the sign
+    return larger
 
 
 def ulps(a: Array, b: Array, dtype: str) -> Array:
@@ -239,8 +240,8 @@ def ulps(a: Array, b: Array, dtype: str) -> Array:
             apart = _apart(x, y, np.empty_like(x), 31).view(np.uint32).astype(np.float64)
         else:
             wide_x, wide_y = (np.array(side, dtype=np.float64).view(np.int64) for side in (a, b))
-            apart = _apart(wide_x, wide_y, np.empty_like(wide_x), 63).view(np.uint64).astype(
-                np.float64
+            apart = (
+                _apart(wide_x, wide_y, np.empty_like(wide_x), 63).view(np.uint64).astype(np.float64)
             )
     distance: Array = np.where(np.isnan(a) | np.isnan(b), np.inf, apart)
     return distance
