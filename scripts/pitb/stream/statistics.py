@@ -223,7 +223,8 @@ def _apart(a: NDArray[Any], b: NDArray[Any], room: NDArray[Any], sign: int) -> N
         bits &= (1 << sign) - 1
         bits ^= negative
         bits -= negative
-    larger = np.maximum(a, b, out=room)
+    larger = room
+    np.maximum(a, b, out=larger)
     np.minimum(a, b, out=a)
     np.subtract(larger, a, out=larger)  # may wrap around, into the bit of the sign
     return larger
