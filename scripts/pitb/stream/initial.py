@@ -56,7 +56,7 @@ def hash_both(
         for entry in b.select(0, quantity):
             name = f"{quantity} {entry.tensor}"
             # In the order of b's own contents.
-            found[1][name] = found[1].pop(name, None) or _hash(b, entry)
+            found[1][name] = found[1].pop(name, "") or _hash(b, entry)
     return found
 
 
@@ -65,7 +65,7 @@ def _begun(entry: Entry) -> "hashlib._Hash":
 
 
 def _bits(values: Array) -> memoryview:
-    return memoryview(np.ascontiguousarray(values, dtype="<f8").view(np.uint8))
+    return np.ascontiguousarray(values, dtype="<f8").view(np.uint8).data
 
 
 def _hash(run: Trace, entry: Entry) -> str:

@@ -137,7 +137,7 @@ def _decoded(path: Path) -> Trace:
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
     if len(values) != rows:
         raise PitbError(f"{path} lists {rows} values in its metadata but holds {len(values)}")
-    return Trace(entries, values, metadata, str(path))  # type: ignore[arg-type]
+    return Trace(entries, values, metadata, str(path))
 
 
 def _plain(chunks: Iterator[NDArray[np.float64]], path: Path) -> Stored:
@@ -153,7 +153,7 @@ def _plain(chunks: Iterator[NDArray[np.float64]], path: Path) -> Stored:
         for chunk in chunks:
             rows += len(chunk)
             try:
-                view = memoryview(np.ascontiguousarray(chunk).view(np.uint8))
+                view = np.ascontiguousarray(chunk).view(np.uint8).data
                 while view:
                     view = view[file.write(view) or 0 :]
             except OSError as error:

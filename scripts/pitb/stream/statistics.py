@@ -191,29 +191,31 @@ def _max_ulp(a: Array, b: Array, dtype: str, buffers: _Buffers) -> float:
     count = len(a)
     if dtype == "float32":
         room = [each[:count] for each in buffers.int32]
-        for values, bits in zip((a, b), room, strict=False):
-            np.copyto(bits.view(np.float32), values, casting="unsafe")
-        return float(_apart(*room, 31).view(np.uint32).max())
+        for values, narrow in zip((a, b), room, strict=False):
+            np.copyto(narrow.view(np.float32), values, casting="unsafe")
+        return float(_apart(room, 31).view(np.uint32).max())
     wide = [each[:count] for each in buffers.int64]
     for values, bits in zip((a, b), wide, strict=False):
         np.copyto(bits, values.view(np.int64))
-    return float(_apart(*wide, 63).view(np.uint64).max())
+    return float(_apart(wide, 63).view(np.uint64).max())
 
 
-def _apart(a: NDArray[Any], b: NDArray[Any], room: NDArray[Any], sign: int) -> NDArray[Any]:
+def _apart(bits_and_room: list[NDArray[Any]], sign: int) -> NDArray[Any]:
     """How far the bits of two floats are apart, as an unsigned number in the signed one's bits.
 
-    Overwrites all three; ``sign`` is the number of bits but that of the sign.
+    Overwrites the bits of both and the room; ``sign`` is the number of bits but that of the sign.
     """
+    a, b, room = bits_and_room
     for bits in (a, b):
         # All ones where negative. The negative of the other bits, then, and they themselves else.
         negative = np.right_shift(bits, sign, out=room)
         bits &= (1 << sign) - 1
         bits ^= negative
         bits -= negative
-    larger = np.maximum(a, b, out=room)
+    larger: NDArray[Any] = np.maximum(a, b, out=room)
     np.minimum(a, b, out=a)
-    return np.subtract(larger, a, out=larger)  # may wrap around, into the bit of the sign
+    larger -= a  # may wrap around, into the bit of the sign
+    return larger
 
 
 def ulps(a: Array, b: Array, dtype: str) -> Array:
@@ -224,8 +226,8 @@ def ulps(a: Array, b: Array, dtype: str) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype == "float32":
             bits = [np.array(x, dtype=np.float32).view(np.int32) for x in (a, b)]
-            distance = _apart(*bits, np.empty_like(bits[0]), 31).view(np.uint32)
+            distance = _apart([*bits, np.empty_like(bits[0])], 31).view(np.uint32)
         else:
             wide = [np.array(x, dtype=np.float64).view(np.int64) for x in (a, b)]
-            distance = _apart(*wide, np.empty_like(wide[0]), 63).view(np.uint64)
+            distance = _apart([*wide, np.empty_like(wide[0])], 63).view(np.uint64)
     return np.where(np.isnan(a) | np.isnan(b), np.inf, distance.astype(np.float64))
