@@ -1,5 +1,6 @@
 """What ``make bench`` measured of large traces, as tables."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def _found(root: Path) -> dict[str, Any]:
     return found
 
 
-def _table(head: dict[str, tuple[str, ...]], rows: list[Any], language: str) -> str:
+def _table(head: Mapping[str, tuple[str, ...]], rows: list[Any], language: str) -> str:
     if not rows:
         return UNMEASURED[language]
     lines = [head[language], ("---",) * len(head[language]), *rows]
