@@ -25,6 +25,17 @@ TOLERANCE = 1e-6
 SIZES = (100_000, 1_000_000, 10_000_000, 100_000_000)
 """Values in a trace, for the cost of each."""
 SQL = "select max(abs(a.value - b.value)) from read_parquet(?) a positional join read_parquet(?) b"
+SQL_PER_TENSOR = """
+select max(worst) from (
+    select max(abs(a.value - b.value)) as worst, arg_max(a.index, abs(a.value - b.value)),
+        max(abs(a.value - b.value) / greatest(abs(a.value), abs(b.value))),
+        sqrt(avg((a.value - b.value) ** 2)), count(*),
+        bool_and(a.step = b.step and a.quantity = b.quantity and a.tensor = b.tensor
+            and a.index = b.index)
+    from read_parquet(?) a positional join read_parquet(?) b
+    group by a.step, a.quantity, a.tensor)
+"""
+"""What pitb says of each tensor, but for units in the last place; all columns are checked."""
 Way = Callable[[], Callable[[Path], float]]
 
 
@@ -52,13 +63,13 @@ def whole_column() -> Callable[[Path], float]:
     return call
 
 
-def duckdb() -> Callable[[Path], float]:
+def duckdb(query: str = SQL) -> Callable[[Path], float]:
     import duckdb as library
 
     def call(folder: Path) -> float:
         connection = library.connect(config={"threads": 2})
         files = [str(folder / f"{name}.parquet") for name in "ab"]
-        return float(connection.execute(SQL, files).fetchall()[0][0])
+        return float(connection.execute(query, files).fetchall()[0][0])
 
     return call
 
@@ -110,7 +121,8 @@ WAYS: dict[str, Way] = {
     "npy, assert_allclose": lambda: _numpy("npy", None, asserting=True),
     "torch, assert_close": torch,
     "polars": polars,
-    "duckdb": duckdb,
+    "duckdb, maximum alone": duckdb,
+    "duckdb, each tensor": lambda: duckdb(SQL_PER_TENSOR),
 }
 
 

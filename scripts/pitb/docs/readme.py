@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pitb import ledger
+from pitb.docs import measured
 from pitb.errors import PitbError
 from pitb.files import read_json, read_text
 from pitb.port import emit
@@ -291,5 +292,8 @@ CONTENTS = {
     "digits-diagnosis": digits_diagnosis,
     "recording-cost": recording_cost,
     "sweeps-bench": sweeps_bench,
+    "big-traces": measured.big_traces,
+    "big-traces-flat": measured.flatness,
+    "big-traces-groups": measured.row_groups,
     "crate-exceptions": exceptions_table,
 }

@@ -4,13 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pitb.breadth.laws import LAWS
 from pitb.compare import ulps
+from pitb.stream.initial import chunks
 from pitb.trace import Entry, Trace
 
-Array = NDArray[np.float64]
 START = "initial state"
 STAGES = (START, "loss", "gradient", "clipped gradient", "state", "parameter")
 """The stages of an update, in order; before the first stands what the run started from."""
@@ -117,7 +116,7 @@ def divergence(a: Trace, b: Trace) -> Divergence:
                 f"{entry.where} has shape {entry.shape} in {a.run} and {other.shape} in {b.run}"
             )
             continue
-        bit, beyond = _elements(entry, other, a.of(entry), b.of(other))
+        bit, beyond = _elements(a, entry, b, other)
         if first_bit is None:
             first_bit = bit
         if beyond is not None:
@@ -132,32 +131,43 @@ def divergence(a: Trace, b: Trace) -> Divergence:
 
 
 def _elements(
-    entry: Entry, other: Entry, a: Array, b: Array
+    a: Trace, entry: Entry, b: Trace, other: Entry
 ) -> tuple[Element | None, Element | None]:
     """The element that differs most, and the same again where it is beyond roundings."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        difference = np.abs(a - b)
-    finite = np.isfinite(a) & np.isfinite(b)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    difference = np.where(same, 0.0, np.where(finite, difference, np.inf))
-    if not difference.any():
+    largest = magnitude = 0.0
+    index = 0
+    ends = np.empty(0), np.empty(0)
+    for start, in_a, in_b in chunks(a, entry, b, other):
+        if np.array_equal(in_a.view(np.int64), in_b.view(np.int64)):
+            scale = np.abs(in_a)
+            magnitude = float(scale[np.isfinite(scale)].max(initial=magnitude))
+            continue
+        with np.errstate(invalid="ignore", over="ignore"):
+            difference = np.abs(in_a - in_b)
+        finite = np.isfinite(in_a) & np.isfinite(in_b)
+        same = (in_a == in_b) | (np.isnan(in_a) & np.isnan(in_b))
+        difference = np.where(same, 0.0, np.where(finite, difference, np.inf))
+        scale = np.maximum(np.abs(in_a), np.abs(in_b))
+        magnitude = float(scale[finite].max(initial=magnitude))
+        i = int(np.argmax(difference))
+        if difference[i] > largest:
+            largest, index = float(difference[i]), start + i
+            ends = in_a[i : i + 1].copy(), in_b[i : i + 1].copy()
+    if not largest:
         return None, None
     # The coarser of two dtypes: a float64 beside a float32 is not more exact.
     dtype = "float32" if "float32" in (entry.dtype, other.dtype) else entry.dtype
-    magnitude = float(np.maximum(np.abs(a), np.abs(b))[finite].max(initial=0.0))
     allowed = allowance(dtype, entry.step) * magnitude if entry.step else 0.0
-    index = int(np.argmax(difference))
-    chosen = slice(index, index + 1)
     found = Element(
         step=entry.step,
         stage=stage_of(entry) or START,
         quantity=entry.quantity,
         tensor=entry.tensor,
         index=index,
-        a=float(a[index]),
-        b=float(b[index]),
-        ulp=float(ulps(a[chosen], b[chosen], dtype)[0]),
-        difference=float(difference[index]),
+        a=float(ends[0][0]),
+        b=float(ends[1][0]),
+        ulp=float(ulps(*ends, dtype)[0]),
+        difference=largest,
         allowed=allowed,
     )
     return found, found if found.difference > allowed else None

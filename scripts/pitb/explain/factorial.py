@@ -17,6 +17,7 @@ from pitb.errors import PitbError
 from pitb.explain import game
 from pitb.explain.items import Layout
 from pitb.reference.training import train
+from pitb.stream.initial import chunks
 from pitb.trace import Entry, Key, Trace
 
 Array = NDArray[np.float64]
@@ -60,7 +61,7 @@ def distance(a: Trace, b: Trace, steps: int) -> Distance:
             if pair[0] is None or pair[1] is None or pair[0].count != pair[1].count:
                 worst = [math.inf, math.inf]
                 continue
-            largest, scale = gap(a.of(pair[0]), b.of(pair[1]))
+            largest, scale = gap_of(a, pair[0], b, pair[1])
             relative = largest / scale if scale > 0 else math.inf
             worst = [max(worst[0], largest), max(worst[1], relative if largest else 0.0)]
         values[step, :2] = worst
@@ -84,6 +85,12 @@ def gap(a: Array, b: Array) -> tuple[float, float]:
     difference = np.where(same, 0.0, np.where(finite, difference, np.inf))
     magnitude = np.maximum(np.abs(a), np.abs(b))
     return float(difference.max()), float(magnitude[finite].max(initial=0.0))
+
+
+def gap_of(a: Trace, in_a: Entry, b: Trace, in_b: Entry) -> tuple[float, float]:
+    """`gap` of two tensors of as many values, a chunk at a time."""
+    found = [gap(x, y) for _, x, y in chunks(a, in_a, b, in_b)]
+    return max((one for one, _ in found), default=0.0), max((one for _, one in found), default=0.0)
 
 
 def _loss_gap(traces: Iterable[tuple[Trace, dict[Key, Entry]]], step: int) -> float:
@@ -299,5 +306,5 @@ def tensors(a: Trace, b: Trace, steps: int) -> tuple[list[str], Array]:
         for step in range(1, steps + 1):
             pair = [t.get((step, "param", name)) for t in (entries_a, entries_b)]
             if pair[0] is not None and pair[1] is not None and pair[0].count == pair[1].count:
-                values[row, step - 1] = gap(a.of(pair[0]), b.of(pair[1]))[0]
+                values[row, step - 1] = gap_of(a, pair[0], b, pair[1])[0]
     return names, values

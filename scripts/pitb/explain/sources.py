@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pitb import config, strict_yaml, trace
+from pitb import config, strict_yaml
 from pitb.errors import PitbError, nearest
 from pitb.explain.configurations import KEYS, SIDES, Configuration, configuration
 from pitb.explain.members import Spec
 from pitb.files import read_json
 from pitb.results import trace_path
+from pitb.stream.opening import open_trace
 from pitb.trace import Trace
 
 CONFIG = Path("config/config.yaml")
@@ -66,7 +67,7 @@ def read(text: str, configs: Sequence[Path] = (CONFIG,), results: Path = Path("r
     if path.suffix in (".json", ".yaml", ".yml") and not path.is_dir():
         return _file(path)
     if path.suffix == ".parquet" or path.exists():
-        return of_trace(trace.read(path))
+        return of_trace(open_trace(path))
     if _RUN.fullmatch(text):
         return _configured(text, configs, results)
     side = text.partition("/")[0].partition(":")[0]
@@ -135,7 +136,7 @@ def _configured(text: str, configs: Sequence[Path], results: Path) -> Source:
     path = results / trace_path(text)
     if not path.is_file():
         return source
-    recorded = of_trace(trace.read(path))
+    recorded = of_trace(open_trace(path))
     if not _same_run(source.configured({}), recorded.configured({})):
         return source  # which was trained of another configuration
     return Source(source.label, source.spec, source.where, recorded.trace, recorded.rest)

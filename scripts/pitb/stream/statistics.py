@@ -202,31 +202,31 @@ def _max_ulp(a: Array, b: Array, dtype: str, buffers: _Buffers) -> float:
     """The largest distance in units in the last place, of finite values."""
     count = len(a)
     if dtype == "float32":
-        x, y, room = (each[:count] for each in buffers.int32)
-        for values, bits in ((a, x), (b, y)):
-            np.copyto(bits.view(np.float32), values, casting="unsafe")
-        return float(_apart(x, y, room, 31).view(np.uint32).max())
-    wide_x, wide_y, wide_room = (each[:count] for each in buffers.int64)
-    for values, wide in ((a, wide_x), (b, wide_y)):
-        np.copyto(wide, values.view(np.int64))
-    return float(_apart(wide_x, wide_y, wide_room, 63).view(np.uint64).max())
+        room = [each[:count] for each in buffers.int32]
+        for values, narrow in zip((a, b), room, strict=False):
+            np.copyto(narrow.view(np.float32), values, casting="unsafe")
+        return float(_apart(room, 31).view(np.uint32).max())
+    wide = [each[:count] for each in buffers.int64]
+    for values, bits in zip((a, b), wide, strict=False):
+        np.copyto(bits, values.view(np.int64))
+    return float(_apart(wide, 63).view(np.uint64).max())
 
 
-def _apart(a: NDArray[Any], b: NDArray[Any], room: NDArray[Any], sign: int) -> NDArray[Any]:
+def _apart(bits_and_room: list[NDArray[Any]], sign: int) -> NDArray[Any]:
     """How far the bits of two floats are apart, as an unsigned number in the signed one's bits.
 
-    Overwrites all three; ``sign`` is the number of bits but that of the sign.
+    Overwrites the bits of both and the room; ``sign`` is the number of bits but that of the sign.
     """
+    a, b, room = bits_and_room
     for bits in (a, b):
         # All ones where negative. The negative of the other bits, then, and they themselves else.
         negative = np.right_shift(bits, sign, out=room)
         bits &= (1 << sign) - 1
         bits ^= negative
         bits -= negative
-    larger = room
-    np.maximum(a, b, out=larger)
+    larger: NDArray[Any] = np.maximum(a, b, out=room)
     np.minimum(a, b, out=a)
-    np.subtract(larger, a, out=larger)  # may wrap around, into the bit of the sign
+    larger -= a  # may wrap around, into the bit of the sign
     return larger
 
 
@@ -237,12 +237,9 @@ def ulps(a: Array, b: Array, dtype: str) -> Array:
     """
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype == "float32":
-            x, y = (np.array(side, dtype=np.float32).view(np.int32) for side in (a, b))
-            apart = _apart(x, y, np.empty_like(x), 31).view(np.uint32).astype(np.float64)
+            bits = [np.array(x, dtype=np.float32).view(np.int32) for x in (a, b)]
+            distance = _apart([*bits, np.empty_like(bits[0])], 31).view(np.uint32)
         else:
-            wide_x, wide_y = (np.array(side, dtype=np.float64).view(np.int64) for side in (a, b))
-            apart = (
-                _apart(wide_x, wide_y, np.empty_like(wide_x), 63).view(np.uint64).astype(np.float64)
-            )
-    distance: Array = np.where(np.isnan(a) | np.isnan(b), np.inf, apart)
-    return distance
+            wide = [np.array(x, dtype=np.float64).view(np.int64) for x in (a, b)]
+            distance = _apart([*wide, np.empty_like(wide[0])], 63).view(np.uint64)
+    return np.where(np.isnan(a) | np.isnan(b), np.inf, distance.astype(np.float64))

@@ -117,11 +117,10 @@ class _Reader:
         try:
             file = self._open.get(path)
             if file is None:
-                file = self._open[path] = self._stack.enter_context(
-                    open(path, "rb", buffering=0)  # noqa: SIM115
-                )
+                opened = open(path, "rb", buffering=0)  # noqa: SIM115 (the stack closes it)
+                file = self._open[path] = self._stack.enter_context(opened)
             file.seek(offset)
-            view = memoryview(out.view(np.uint8).data).cast("B")
+            view = out.view(np.uint8).data
             while view and (count := file.readinto(view)):
                 view = view[count:]
         except OSError as error:

@@ -1,0 +1,72 @@
+"""What ``make bench`` measured of large traces, as tables."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pitb.files import read_json
+
+UNMEASURED = {"en": "Not measured yet.", "zh": "尚未测量。"}
+WAYS = {
+    "en": ("way", "time", "times pitb's (least to most)", "peak memory"),
+    "zh": ("做法", "时间", "为 pitb 的几倍（最小到最大）", "峰值内存"),
+}
+FLAT = {"en": ("values", "time", "for each value"), "zh": ("数值个数", "时间", "每个数值")}
+GROUPS = {
+    "en": ("rows of a row group", "page", "compression", "file", "pitb compares", "peak memory",
+           "pyarrow's whole column"),
+    "zh": ("行组的行数", "页", "压缩", "文件", "pitb 比较", "峰值内存", "pyarrow 整列读取"),
+}  # fmt: skip
+
+
+def big_traces(root: Path, language: str) -> str:
+    """Every way to compare two large traces, side by side."""
+    found = _found(root)
+    rows = [
+        (
+            way,
+            f"{item['s']} s",
+            f"{item['times_ours']} ({item['times_ours_min']}–{item['times_ours_max']})",
+            f"{item['peak_mb']} MB",
+        )
+        for way, item in found.get("ways", {}).items()
+    ]
+    return _table(WAYS, rows, language)
+
+
+def flatness(root: Path, language: str) -> str:
+    """What a value costs, by the size of a trace."""
+    rows = [
+        (f"{item['values']:,}", f"{item['s']:.4f} s", f"{item['ns']} ns")
+        for item in _found(root).get("flatness", [])
+    ]
+    return _table(FLAT, rows, language)
+
+
+def row_groups(root: Path, language: str) -> str:
+    """Sizes of row groups and pages, and compressions."""
+    rows = [
+        (
+            f"{item['rows']:,}",
+            f"{(item['page_bytes'] or 8 * item['rows']) / 1e6:.1f} MB",
+            item["compression"],
+            f"{item['mb']} MB",
+            f"{item['s']} s",
+            f"{item['peak_mb']} MB",
+            f"{item['pyarrow_s']} s",
+        )
+        for item in _found(root).get("row_groups", [])
+    ]
+    return _table(GROUPS, rows, language)
+
+
+def _found(root: Path) -> dict[str, Any]:
+    found: dict[str, Any] = read_json(root / "bench/bench.json").get("big_traces", {})
+    return found
+
+
+def _table(head: Mapping[str, tuple[str, ...]], rows: list[Any], language: str) -> str:
+    if not rows:
+        return UNMEASURED[language]
+    lines = [head[language], ("---",) * len(head[language]), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
