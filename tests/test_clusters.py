@@ -26,11 +26,7 @@ def pins(path):
 
 def test_both_locks_pin_the_same_and_the_plugin_is_in_one_alone(root):
     ours, slurm = pins(root / "requirements.lock"), pins(root / "requirements-slurm.lock")
-    assert {pin.partition("==")[0] for pin in slurm - ours} == {
-        PLUGIN,
-        f"{PLUGIN}-jobstep",
-        "pandas",
-    }
+    assert {pin.partition("==")[0] for pin in slurm - ours} == {PLUGIN, f"{PLUGIN}-jobstep"}
     assert not any(pin.startswith("snakemake-executor") for pin in ours)
     assert "://" not in (root / "requirements-slurm.lock").read_text()
     assert f"{PLUGIN}>=" in (root / "pyproject.toml").read_text()
