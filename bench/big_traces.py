@@ -9,12 +9,14 @@ nobody. The peak memory is the whole process's. The files stand in the system's 
 
 import argparse
 import json
+import multiprocessing
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +128,22 @@ WAYS: dict[str, Way] = {
 }
 
 
+def apart(work: Callable[..., Any], *arguments: Any) -> Any:
+    """What a call gives in a process of its own: a child's peak memory counts what its parent held
+    when it was started, so this process stays small.
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(work, *arguments).result()
+
+
 def make(folder: Path, parameters: int, every: bool) -> int:
     """Write the traces, and the same numbers in the other formats where they are asked for."""
     import big_trace
     import numpy as np
 
-    for name, apart in (("a", 0.0), ("b", 1e-6)):
-        values = big_trace.write(folder / f"{name}.parquet", parameters, STEPS, apart)
+    for name, distance in (("a", 0.0), ("b", 1e-6)):
+        values = big_trace.write(folder / f"{name}.parquet", parameters, STEPS, distance)
     if every:
         from pitb.stream import opening
 
@@ -144,6 +155,16 @@ def make(folder: Path, parameters: int, every: bool) -> int:
 
             library.save(library.from_numpy(held), folder / f"{name}.pt")
     return values
+
+
+def make_grouped(folder: Path, parameters: int, rows: int, options: dict[str, Any]) -> int:
+    """Write the traces with row groups of a size; gives the bytes of one."""
+    import big_trace
+
+    for name, distance in (("a", 0.0), ("b", 1e-6)):
+        path = folder / f"{name}.parquet"
+        big_trace.write(path, parameters, STEPS, distance, rows=rows, **options)
+    return path.stat().st_size
 
 
 def one(way: str, folder: Path, repeats: int) -> dict[str, Any]:
@@ -180,7 +201,7 @@ def side_by_side(parameters: int, turns: int) -> dict[str, Any]:
     """All ways in turn on the same numbers; ratios turn by turn."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        values = make(folder, parameters, every=True)
+        values = apart(make, folder, parameters, True)
         found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
         for turn in range(turns + 1):
             for way in WAYS:
@@ -210,7 +231,7 @@ def flatness(turns: int, sizes: tuple[int, ...] = SIZES) -> list[dict[str, Any]]
     found = []
     for size in sizes:
         with tempfile.TemporaryDirectory() as name:
-            values = make(Path(name), size // STEPS, every=False)
+            values = apart(make, Path(name), size // STEPS, False)
             calls = max(1, min(20, 10_000_000 // size))
             results = [measured("pitb", Path(name), calls + 1) for _ in range(turns)]
             seconds = statistics.median(result["s"] for result in results)
@@ -221,8 +242,6 @@ def flatness(turns: int, sizes: tuple[int, ...] = SIZES) -> list[dict[str, Any]]
 
 def row_groups(parameters: int, turns: int) -> list[dict[str, Any]]:
     """Sizes of row groups and pages, and compressions: the file, and the time to compare."""
-    import big_trace
-
     found = []
     for rows, page, compression in (
         (1 << 17, None, "none"), (1 << 20, None, "none"), (1 << 20, 1 << 20, "none"),
@@ -231,12 +250,9 @@ def row_groups(parameters: int, turns: int) -> list[dict[str, Any]]:
         options = {} if page is None else {"data_page_size": page}
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            for file, apart in (("a", 0.0), ("b", 1e-6)):
-                path = folder / f"{file}.parquet"
-                big_trace.write(
-                    path, parameters, STEPS, apart, rows=rows, compression=compression, **options
-                )
-            size = path.stat().st_size
+            size = apart(
+                make_grouped, folder, parameters, rows, {**options, "compression": compression}
+            )
             results = [measured("pitb", folder, 2) for _ in range(turns)]
             readers = [measured("whole column", folder, 2) for _ in range(turns)]
         found.append(

@@ -22,7 +22,7 @@ from pitb.sweeps.points import Point, check_option
 Block = dict[str, Any]
 Key = tuple[str | int, ...]
 BATCH_SIZE = 512
-"""Runs in a batch, at most; by the measurement in docs/sweeps.md."""
+"""Runs in a batch, at most."""
 TOLERANCE = 1e-6
 NESTED = ("options", "burn_options")
 KINDS = ("grid", "list", "random")
