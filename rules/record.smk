@@ -31,7 +31,7 @@ rule build_digits:
         "results/benchmarks/build_digits.tsv"
     threads: 64  # as many as there are: Snakemake caps it at --cores
     resources:
-        mem_mb=with_threads(2000, 2000),
+        mem_mb=with_threads(4000, 3000),
         runtime=at_each_attempt(120),
     params:
         manifest=ROOT / "Cargo.toml",
