@@ -53,7 +53,7 @@ rule reproduce_findings:
         "results/benchmarks/reproduce_findings_{scope}.tsv"
     threads: 64  # as many as there are: Snakemake caps it at --cores
     resources:
-        mem_mb=with_threads(2000, 500),
+        mem_mb=with_threads(4000, 1000),
         runtime=at_each_attempt(60),
     params:
         root=ROOT,

@@ -30,7 +30,7 @@ rule port_configurations:
         "results/benchmarks/port_configurations.tsv"
     threads: 64  # as many as there are: Snakemake caps it at --cores
     resources:
-        mem_mb=with_threads(2000, 1000),
+        mem_mb=with_threads(4000, 1000),
         runtime=at_each_attempt(120),
     params:
         root=ROOT,
