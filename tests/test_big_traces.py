@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pitb import compare, parts, trace
+from pitb.diagnose.recording import load
 from pitb.errors import PitbError
 from pitb.explain.divergence import divergence
 from pitb.explain.factorial import distance
@@ -290,3 +291,15 @@ def test_memory_does_not_grow_with_the_traces(tmp_path, parameters, limit):
     verdict, count, most, _ = ended.stdout.split()
     assert (verdict, int(count)) == ("MISMATCH", 9 * (parameters + 1))
     assert int(most) < limit
+
+
+@pytest.mark.parametrize("word", [b"param", b"quantity", b"tensor"])
+@pytest.mark.parametrize("read", [trace.read, opening.open_trace, load])
+def test_text_that_is_no_utf8_is_a_sentence(pair, tmp_path, monkeypatch, read, word):
+    monkeypatch.setattr(opening, "HELD", 100)
+    path = rewritten(pair[0], tmp_path / "a.parquet", compression="none", store_schema=True)
+    data = path.read_bytes()
+    assert word in data
+    path.write_bytes(data.replace(word, b"\xff\xfe" + word[2:]))
+    with pytest.raises(PitbError, match=path.name):
+        read(path)

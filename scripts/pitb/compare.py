@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from pitb import trace
 from pitb.errors import PitbError, nearest
 from pitb.files import read_json, replacing
-from pitb.schema import fields_of, first_error
 from pitb.stream.initial import chunks, hash_both
 from pitb.stream.opening import open_trace
 from pitb.stream.statistics import Statistics, statistics
@@ -450,6 +449,8 @@ def _check_read(comparison: Comparison, said: dict[str, Any], found: "pa.Schema"
     for name, kind in ROW_COLUMNS.items():
         if str(found.field(name).type) != kind:
             raise ValueError(f"column '{name}' is {found.field(name).type}, not {kind}")
+    from pitb.schema import fields_of, first_error  # which needs jsonschema, and few calls read
+
     wrong = first_error(
         {**asdict(comparison), "rows": []}, {**fields_of(Comparison), "additionalProperties": True}
     )

@@ -16,6 +16,8 @@ may also be a folder of such files (`pitb.parts`).
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -241,34 +243,50 @@ def read(path: Path) -> Trace:
 
     if not parquet.has_pyarrow():
         return parquet.read_trace(path)
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path, memory_map=False) as file:
-            raw = (file.metadata.metadata or {}).get(METADATA_KEY)
-            check_schema(file.schema_arrow, path)
-            table = file.read(columns=list(COLUMNS), use_threads=False)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        first = (str(error).splitlines() or ["it is malformed"])[0]
-        raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
-    if raw is None:
-        raise PitbError(f"{path} is not a trace: its metadata has no key 'pitb'")
-    metadata = parse_metadata(raw, path)
-    entries = metadata.pop("contents")
+    with opened(path) as (file, entries, metadata):
+        table = file.read(columns=list(COLUMNS), use_threads=False)
     column = table.column("value")
     if column.null_count:
         raise PitbError(f"{path} is not a trace: column 'value' holds nulls")
     values = column.to_numpy()
-    rows = sum(entry.count for entry in entries)
-    if rows != len(values):
-        raise PitbError(f"{path} lists {rows} values in its metadata but holds {len(values)}")
     found = Trace(entries, values, metadata, str(path))
     expected = encode_columns(found)
     for name in list(COLUMNS)[:-1]:
         if not table.column(name).cast(schema().field(name).type).equals(expected.column(name)):
             raise PitbError(f"{path}: column '{name}' is not what its metadata lists")
     return found
+
+
+@contextmanager
+def opened(
+    path: Path, **options: Any
+) -> Iterator[tuple["pq.ParquetFile", list[Entry], dict[str, Any]]]:
+    """An open trace file, its entries, and the rest of its metadata; none of its values read yet.
+
+    Whatever pyarrow raises of it, also while it is read, is a sentence. ``options`` are further
+    ones of pyarrow's.
+
+    Raises:
+        PitbError: As `read` of a file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, memory_map=False, **options) as file:
+            check_schema(file.schema_arrow, path)
+            raw = (file.metadata.metadata or {}).get(METADATA_KEY)
+            if raw is None:
+                raise PitbError(f"{path} is not a trace: its metadata has no key 'pitb'")
+            metadata = parse_metadata(raw, path)
+            entries: list[Entry] = metadata.pop("contents")
+            rows, held = sum(entry.count for entry in entries), file.metadata.num_rows
+            if rows != held:
+                raise PitbError(f"{path} lists {rows} values in its metadata but holds {held}")
+            yield file, entries, metadata
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        first = (str(error).splitlines() or ["it is malformed"])[0]
+        raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
 
 
 def check_schema(found: "pa.Schema", path: Path) -> None:

@@ -137,7 +137,7 @@ def read_rows(path: Path, columns: Iterable[str] | None = None, filters: Any = N
                 raise PitbError(f"{path}: column '{field.name}' is {kind}, not {field.type}")
         names = None if columns is None else list(columns)
         return pq.read_table(path, columns=names, filters=filters)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         first = (str(error).splitlines() or ["malformed"])[0]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
 

@@ -115,26 +115,8 @@ def _file(
         whole = parquet.read_trace(path)
         values = {e.key: _typed(whole.of(e), e) for e in counting(whole.entries) if e.count}
         return whole.entries, values, whole.metadata
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path, memory_map=False) as file:
-            trace.check_schema(file.schema_arrow, path)
-            raw = (file.metadata.metadata or {}).get(trace.METADATA_KEY)
-            if raw is None:
-                raise PitbError(f"{path} is not a trace: its metadata has no key 'pitb'")
-            metadata = trace.parse_metadata(raw, path)
-            entries: list[Entry] = metadata.pop("contents")
-            rows = sum(entry.count for entry in entries)
-            if rows != file.metadata.num_rows:
-                raise PitbError(
-                    f"{path} lists {rows} values in its metadata but holds {file.metadata.num_rows}"
-                )
-            return entries, _values(file, entries, counting(entries), path), metadata
-    except (pa.ArrowException, OSError) as error:
-        first = str(error).splitlines()[0]
-        raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
+    with trace.opened(path) as (file, entries, metadata):
+        return entries, _values(file, entries, counting(entries), path), metadata
 
 
 def _values(

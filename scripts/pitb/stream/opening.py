@@ -108,33 +108,16 @@ def _rows(path: Path) -> int:
 
     try:
         return int(pq.read_metadata(path).num_rows)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         return 0
 
 
 def _decoded(path: Path) -> Trace:
     """A large trace, its values decoded into a temporary file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path, memory_map=False, buffer_size=BUFFER, pre_buffer=False) as file:
-            trace.check_schema(file.schema_arrow, path)
-            raw = (file.metadata.metadata or {}).get(trace.METADATA_KEY)
-            if raw is None:
-                raise PitbError(f"{path} is not a trace: its metadata has no key 'pitb'")
-            metadata = trace.parse_metadata(raw, path)
-            entries: list[Entry] = metadata.pop("contents")
-            rows = sum(entry.count for entry in entries)
-            if rows != file.metadata.num_rows:
-                raise PitbError(
-                    f"{path} lists {rows} values in its metadata but holds {file.metadata.num_rows}"
-                )
-            batches = file.iter_batches(BATCH, columns=list(trace.COLUMNS), use_threads=False)
-            values = _plain(_checked_batches(batches, entries, path), path)
-    except (pa.ArrowException, OSError) as error:
-        first = str(error).splitlines()[0]
-        raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
+    with trace.opened(path, buffer_size=BUFFER, pre_buffer=False) as (file, entries, metadata):
+        rows = file.metadata.num_rows
+        batches = file.iter_batches(BATCH, columns=list(trace.COLUMNS), use_threads=False)
+        values = _plain(_checked_batches(batches, entries, path), path)
     if len(values) != rows:
         raise PitbError(f"{path} lists {rows} values in its metadata but holds {len(values)}")
     return Trace(entries, values, metadata, str(path))

@@ -226,7 +226,7 @@ def read(path: Path) -> Batch:
             for run in runs.values()
             if "layout" in run
         )
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         first = (str(error).splitlines() or ["malformed"])[0]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:

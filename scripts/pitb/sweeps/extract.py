@@ -23,7 +23,7 @@ def find(folder: Path, run: str) -> str:
         raise PitbError(f"{path} does not exist; make sweep writes it")
     try:
         table = pq.read_table(path, columns=["run", "batch"], use_threads=False)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         first = (str(error).splitlines() or ["malformed"])[0]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
     batches: dict[str, Any] = dict(zip(*(c.to_pylist() for c in table.columns), strict=True))

@@ -397,7 +397,7 @@ def read_outcomes(path: Path) -> Iterator[dict[str, Any]]:
         raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
     try:
         table = pq.read_table(path, use_threads=False)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise PitbError(f"{path} is not a readable Parquet file: {error}") from None
     if table.column_names != [field.name for field in fields(Outcome)]:
         raise PitbError(f"{path} has other columns than the outcomes of a batch")
