@@ -20,6 +20,8 @@ for name, batch in PYTORCH_BATCHES.items():
             f"results/logs/train_{name}.log",
         benchmark:
             f"results/benchmarks/train_{name}.tsv"
+        # The longest of all: begun last, it would be what everything waits for.
+        priority: 1
         threads: CONFIG.threads
         resources:
             mem_mb=at_each_attempt(2000),

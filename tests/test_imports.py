@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 from pitb import imports
 from pitb.cli import COMMANDS
 
@@ -50,3 +53,25 @@ def test_a_new_import_is_a_new_dependency(tmp_path):
     (package / "b.py").write_text('x = "data.csv"')
     found = {path.name for path in imports.dependencies(tmp_path / "s.py")}
     assert "data.csv" in found
+
+
+def test_no_script_pays_for_pandas_which_pyarrow_would_import(root):
+    text = """
+import importlib.util, sys
+from pitb.errors import run_main
+
+def main():
+    import pyarrow as pa
+    assert pa.array([1, 2]).to_pylist() == [1, 2]
+    assert importlib.util.find_spec("pandas") is not None  # whoever asks is not stopped
+    print("pandas" in sys.modules)
+
+run_main(main)
+"""
+    command = [sys.executable, "-c", text]
+    ended = subprocess.run(command, cwd=root / "scripts", capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("False\n", "", 0)
+    # The control: without run_main it is imported, so this test can fail.
+    plain = "import sys, pyarrow as pa; pa.array([1, 2]); print('pandas' in sys.modules)"
+    command = [sys.executable, "-c", plain]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "True\n"

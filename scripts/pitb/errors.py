@@ -6,6 +6,8 @@ import io
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from importlib.machinery import ModuleSpec
+from typing import Any
 
 EXIT_ERROR = 2
 
@@ -23,11 +25,27 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
     return max(candidates, key=likeness, default="none")
 
 
+class _WithoutPandas:
+    """Keeps pandas out of our scripts, where none uses it.
+
+    pyarrow imports it, where it is installed, before its first array: much of a short job's time.
+    """
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name == "pandas" else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        raise ModuleNotFoundError("pandas is not imported by these scripts", name=spec.name)
+
+    def exec_module(self, module: Any) -> None: ...
+
+
 def run_main(main: Callable[[], int | None]) -> None:
     """Run a script's ``main`` and exit with its code; a `PitbError` is a sentence and code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    sys.meta_path.insert(0, _WithoutPandas())
     try:
         code = main() or 0
         sys.stdout.flush()

@@ -46,23 +46,35 @@ def run(command: Sequence[Any], check: bool = True, **options: Any) -> Any:
         PitbError: It does not start, was ended by a signal, took longer than `limit`, or, with
             ``check``, ended with an exit code other than 0.
     """
-    name, seconds = Path(command[0]).name, limit()
+    name, seconds, expired = Path(command[0]).name, limit(), threading.Event()
     sys.stdout.flush()
     try:
         # No session of its own: whoever ends the pipeline's process group ends it too.
         with subprocess.Popen(command, **options) as process:
+
+            def end() -> None:
+                expired.set()
+                process.kill()
+
+            # A wait with a time limit looks every 50 ms, which short programs would all pay for.
+            timer = threading.Timer(seconds or 0, end)
+            timer.daemon = True
+            if seconds is not None:
+                timer.start()
             try:
-                out, err = process.communicate(timeout=seconds)
+                out, err = process.communicate()
             except BaseException:
                 process.kill()
                 raise
-    except subprocess.TimeoutExpired:
+            finally:
+                timer.cancel()
+    except OSError as error:
+        raise PitbError(f"{command[0]} does not run: {error.strerror or error}") from None
+    if seconds is not None and expired.is_set() and process.returncode != 0:
         raise PitbError(
             f"{name} took longer than {seconds:g} s and was ended; time_limit in the configuration"
             " says how long it may take"
-        ) from None
-    except OSError as error:
-        raise PitbError(f"{command[0]} does not run: {error.strerror or error}") from None
+        )
     if process.returncode < 0:
         with contextlib.suppress(ValueError):
             number = -process.returncode
