@@ -75,6 +75,56 @@ def test_statistics_are_those_of_whole_columns(x, y, dtype):
     assert found == plainly(a, b, dtype)
 
 
+values_of_bits = (
+    st.integers(0, 2**64 - 1)
+    .map(lambda bits: float(np.array(bits, dtype=np.uint64).view(np.float64)))
+    .filter(np.isfinite)
+)
+MOVES = [0, 1, -1, 2, 3, 5, 8, 1 << 29, 3 << 29, -(5 << 29), 1 << 52]
+"""By how many doubles; 1 << 29 is a float32."""
+
+
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.lists(values_of_bits | numbers.map(lambda found: found[0]), min_size=1, max_size=60),
+    st.lists(st.sampled_from(MOVES), min_size=60),
+    st.sampled_from(["float32", "float64", "int64"]),
+    st.sampled_from([1, 2, 7, 60]),
+)
+def test_what_is_not_looked_at_exceeds_nothing(monkeypatch, x, moved, dtype, chunk):
+    # Chunk by chunk only what may exceed the most so far is looked at: of values that are near each
+    # other, a few bits or binades apart, subnormal, or not of the dtype that the trace claims.
+    a = np.array([n if np.isfinite(n) else 1.0 for n in x], dtype=np.float64)
+    b = (a.view(np.int64) + np.array(moved[: len(a)])).view(np.float64)
+    b = np.where(np.isfinite(b), b, a)
+    monkeypatch.setattr(statistics, "CHUNK", chunk)
+    monkeypatch.setattr(statistics, "_FEW", 1)
+    row = compare.compare(made(a, dtype), made(b, dtype, "b"), 0.0, ["param"]).at(1, "param", "w")
+    found = row[0].max_abs, row[0].max_ulp, row[0].relative
+    assert found == plainly(a, b, dtype)[1:4]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("most", [1, 3, 40, 2.0**22, 2.0**24])
+def test_the_most_of_many_chunks_is_that_of_all(monkeypatch, dtype, most):
+    kind, bits = ("f4", "i4") if dtype == "float32" else ("f8", "i8")
+    rng = np.random.default_rng(int(most))
+    for _ in range(40):
+        a = (rng.normal(size=400) * 2.0 ** rng.integers(-3, 4, size=400)).astype(kind)
+        moved = (most * rng.random(400) ** 2).round().astype(bits)
+        b = (a.view(bits) + moved).view(kind)
+        sides = [x.astype(np.float64) for x in (a, b)]
+        monkeypatch.setattr(statistics, "CHUNK", 5)
+        monkeypatch.setattr(statistics, "_FEW", 2)
+        cut = compare.compare(made(sides[0], dtype), made(sides[1], dtype, "b"), 0.0, ["param"])
+        row = cut.at(1, "param", "w")[0]
+        assert (row.max_abs, row.max_ulp, row.relative) == plainly(*sides, dtype)[1:4]
+
+
 @pytest.mark.parametrize("place", [0, 99, 100, 250, 299])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_chunks_and_threads_change_no_answer(monkeypatch, place, threads):

@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,10 +77,10 @@ class Entry:
         """What identifies the entry within its trace."""
         return (self.step, self.quantity, self.tensor)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of its values."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def where(self) -> str:

@@ -2,16 +2,20 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pitb.stream.statistics import THREADS
 from pitb.stream.stored import reading
 from pitb.trace import Entry, Trace
 
 Array = NDArray[np.float64]
 CHUNK = 1 << 17
-"""Values that are held at once of each side."""
+"""Values that are held at once of each side, by each thread."""
+LARGE = 1 << 19
+"""Values from which on starting threads is worth it."""
 
 
 def chunks(a: Trace, in_a: Entry, b: Trace, in_b: Entry) -> Iterator[tuple[int, Array, Array]]:
@@ -45,19 +49,35 @@ def hash_both(
     """
     found: tuple[dict[str, str], dict[str, str]] = ({}, {})
     others = {entry.key: entry for entry in b.entries if entry.step == 0}
+    pairs: dict[str, tuple[Entry, Entry]] = {}
     for quantity in quantities:
         for entry in a.select(0, quantity):
             other = others.get(entry.key)
-            name = f"{quantity} {entry.tensor}"
-            if other is None or (other.shape, other.dtype) != (entry.shape, entry.dtype):
-                found[0][name] = _hash(a, entry)
-                continue
-            found[0][name], found[1][name] = _hash_pair(a, entry, b, other)
-        for entry in b.select(0, quantity):
-            name = f"{quantity} {entry.tensor}"
-            # In the order of b's own contents.
-            found[1][name] = found[1].pop(name, "") or _hash(b, entry)
+            if other is not None and (other.shape, other.dtype) == (entry.shape, entry.dtype):
+                pairs[f"{quantity} {entry.tensor}"] = entry, other
+    hashes = dict(zip(pairs, _hash_pairs(a, b, list(pairs.values())), strict=True))
+    for side, run in enumerate((a, b)):
+        for quantity in quantities:
+            for entry in run.select(0, quantity):
+                name = f"{quantity} {entry.tensor}"
+                alike = hashes.get(name)
+                found[side][name] = alike[side] if alike else _hash(run, entry)
     return found
+
+
+def _hash_pairs(a: Trace, b: Trace, pairs: list[tuple[Entry, Entry]]) -> list[tuple[str, str]]:
+    """The hashes of tensors that both sides have, in threads where they are large."""
+
+    def work(pair: tuple[Entry, Entry]) -> tuple[str, str]:
+        return _hash_pair(a, pair[0], b, pair[1])
+
+    if THREADS == 1 or sum(entry.count for entry, _ in pairs) < LARGE:
+        return [work(pair) for pair in pairs]
+    with ThreadPoolExecutor(THREADS) as pool:
+        # The largest first, so that none is left for the end.
+        order = sorted(range(len(pairs)), key=lambda i: -pairs[i][0].count)
+        done = dict(zip(order, pool.map(work, [pairs[i] for i in order]), strict=True))
+    return [done[i] for i in range(len(pairs))]
 
 
 def _begun(entry: Entry) -> "hashlib._Hash":

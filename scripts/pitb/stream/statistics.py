@@ -7,7 +7,7 @@ chunk, so the last bits of its RMSE are those of that order.
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +27,10 @@ TASK = 1 << 19
 THREADS = min(2, os.cpu_count() or 1)
 _TINY = 5e-324
 """The least positive double: a scale of 0 becomes this, and 0 over it is 0."""
+_PRECISION = {"float32": 24}
+"""Bits of a significand of the dtypes that have ulps of their own; all others count as float64."""
+_FEW = 8
+"""Values that are looked at one by one are fewer than one in so many."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,30 @@ class _Buffers:
     """Room for one chunk, of one thread."""
 
     def __init__(self, count: int) -> None:
-        self.a, self.b, self.difference, self.scale, self.other = (
-            np.empty(count) for _ in range(5)
-        )
-        self.int32 = [np.empty(count, dtype=np.int32) for _ in range(3)]
-        self.int64 = [np.empty(count, dtype=np.int64) for _ in range(3)]
+        self.a, self.b, self.difference, self.other = (np.empty(count) for _ in range(4))
+        self.mask = np.empty(count, dtype=np.bool_)
+
+
+class _Floor:
+    """The most that was found so far between two tensors, in ulps and relatively.
+
+    Only what may exceed it is looked at; the largest of all is the same whoever found what first.
+    """
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+        self.max_ulp = 0.0
+        self.relative = 0.0
+
+    def share(self) -> float:
+        """What part of abs(a) a difference must exceed, for its value to exceed the floor.
+
+        A relative difference is no more than q = abs(a - b) / abs(a). Each ulp between them is at
+        least 2**-p of the smaller value, which is at least abs(a) (1 - q); p is the precision. And
+        a value that its dtype cannot hold, as in a trace that lies, is rounded by less than one.
+        """
+        ulps = self.max_ulp / (2.0 ** _PRECISION.get(self.dtype, 53) + self.max_ulp)
+        return min(self.relative, ulps) * (1 - 2**-20)  # the products below are rounded
 
 
 @dataclass(frozen=True)
@@ -81,17 +104,26 @@ def statistics(a: Trace, b: Trace, pairs: Sequence[tuple[Entry, Entry]]) -> list
     """
     tasks = list(_tasks(pairs))
     size = min(CHUNK, max((first.count for first, _ in pairs), default=0))
+    floors = [_Floor(first.dtype) for first, _ in pairs]
+    found: list[list[Statistics]] = [[] for _ in tasks]
+    claimed = iter(enumerate(tasks))
 
-    def work(task: list[_Span]) -> list[Statistics]:
+    def work() -> None:
         buffers = _Buffers(size)
         with reading(a.values) as from_a, reading(b.values) as from_b:
-            return [_read(span, from_a, from_b, buffers) for span in task]
+            for number, task in claimed:  # each is given out once, to whichever thread asks
+                found[number] = [
+                    _read(span, from_a, from_b, buffers, floors[span.pair]) for span in task
+                ]
 
-    if len(tasks) == 1 or THREADS == 1:
-        done: Iterable[list[Statistics]] = map(work, tasks)
-        return _merged(tasks, done, len(pairs))
-    with ThreadPoolExecutor(THREADS) as pool:
-        return _merged(tasks, pool.map(work, tasks), len(pairs))
+    threads = min(THREADS, len(tasks))
+    if threads > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            for future in [pool.submit(work) for _ in range(threads)]:
+                future.result()
+    else:
+        work()
+    return _merged(tasks, found, len(pairs))
 
 
 def _tasks(pairs: Sequence[tuple[Entry, Entry]]) -> Iterator[list[_Span]]:
@@ -109,9 +141,7 @@ def _tasks(pairs: Sequence[tuple[Entry, Entry]]) -> Iterator[list[_Span]]:
         yield task
 
 
-def _merged(
-    tasks: list[list[_Span]], done: Iterable[list[Statistics]], count: int
-) -> list[Statistics]:
+def _merged(tasks: list[list[_Span]], done: list[list[Statistics]], count: int) -> list[Statistics]:
     found: list[Statistics | None] = [None] * count
     for task, results in zip(tasks, done, strict=True):
         for span, new in zip(task, results, strict=True):
@@ -136,33 +166,48 @@ def _both(first: Statistics, then: Statistics) -> Statistics:
     )
 
 
-def _read(span: _Span, from_a: Readable, from_b: Readable, buffers: _Buffers) -> Statistics:
+def _read(
+    span: _Span, from_a: Readable, from_b: Readable, buffers: _Buffers, floor: _Floor
+) -> Statistics:
     a = from_a.read(span.a.first_row + span.start, buffers.a[: span.count])
     b = from_b.read(span.b.first_row + span.start, buffers.b[: span.count])
     with np.errstate(all="ignore"):
-        return _chunk(a, b, span.a.dtype, span.start, buffers)
+        return _chunk(a, b, span.start, buffers, floor)
 
 
-def _chunk(a: Array, b: Array, dtype: str, start: int, buffers: _Buffers) -> Statistics:
+def _chunk(a: Array, b: Array, start: int, buffers: _Buffers, floor: _Floor) -> Statistics:
     difference = np.subtract(a, b, out=buffers.difference[: len(a)])
     np.abs(difference, out=difference)
     i = int(difference.argmax())  # that of a NaN, where there is one
     largest = float(difference[i])
     if not math.isfinite(largest):
-        return _unusual(a, b, dtype, start, difference)
+        return _unusual(a, b, floor.dtype, start, difference)
     worst: dict[str, Any] = {"index": start + i, "a": float(a[i]), "b": float(b[i])}
     if largest == 0:
         return Statistics(**worst)
     # A finite difference is one of finite values.
-    scale, other = buffers.scale[: len(a)], buffers.other[: len(a)]
+    other = buffers.other[: len(a)]
     squares = float(np.add.reduce(np.multiply(difference, difference, out=other)))
-    np.maximum(np.abs(a, out=scale), np.abs(b, out=other), out=scale)
-    np.divide(difference, np.maximum(scale, _TINY, out=scale), out=scale)
+    share = floor.share()
+    np.abs(a, out=other)
+    if floor.dtype == "float32":
+        np.multiply(other, share, out=other)
+        chosen = np.flatnonzero(np.greater(difference, other, out=buffers.mask[: len(a)]))
+    else:  # a product may be too small for a double; a quotient is rounded as any
+        np.divide(difference, other, out=other)
+        chosen = np.flatnonzero(np.greater(other, share, out=buffers.mask[: len(a)]))
+    if len(chosen) * _FEW < len(a):
+        a, b, difference = a[chosen], b[chosen], difference[chosen]
+    if len(chosen):
+        floor.max_ulp = max(floor.max_ulp, _max_ulp(a, b, floor.dtype))
+        scale = np.maximum(np.abs(a), np.abs(b))
+        relative = np.divide(difference, np.maximum(scale, _TINY, out=scale), out=scale)
+        floor.relative = max(floor.relative, float(relative.max()))
     return Statistics(
         **worst,
         max_abs=largest,
-        max_ulp=_max_ulp(a, b, dtype, buffers),
-        relative=float(scale.max()),
+        max_ulp=floor.max_ulp,
+        relative=floor.relative,
         squares=squares,
     )
 
@@ -198,36 +243,35 @@ def _first_not_finite(values: Array, start: int) -> tuple[int, float] | None:
     return (start + int(found[0]), float(values[found[0]])) if len(found) else None
 
 
-def _max_ulp(a: Array, b: Array, dtype: str, buffers: _Buffers) -> float:
+def _max_ulp(a: Array, b: Array, dtype: str) -> float:
     """The largest distance in units in the last place, of finite values."""
-    count = len(a)
+    bits_a, bits_b = _bits(a, dtype), _bits(b, dtype)
+    if np.bitwise_xor(bits_a, bits_b).min() >= 0:  # no two of opposite signs
+        bits_a -= bits_b
+        return float(np.abs(bits_a, out=bits_a).max())
+    return float(_apart(bits_a, bits_b).max())
+
+
+def _bits(values: Array, dtype: str) -> NDArray[Any]:
+    """A copy of values as the signed integers that have their bits."""
     if dtype == "float32":
-        room = [each[:count] for each in buffers.int32]
-        for values, narrow in zip((a, b), room, strict=False):
-            np.copyto(narrow.view(np.float32), values, casting="unsafe")
-        return float(_apart(room, 31).view(np.uint32).max())
-    wide = [each[:count] for each in buffers.int64]
-    for values, bits in zip((a, b), wide, strict=False):
-        np.copyto(bits, values.view(np.int64))
-    return float(_apart(wide, 63).view(np.uint64).max())
+        return np.array(values, dtype=np.float32).view(np.int32)
+    return np.array(values, dtype=np.float64).view(np.int64)
 
 
-def _apart(bits_and_room: list[NDArray[Any]], sign: int) -> NDArray[Any]:
-    """How far the bits of two floats are apart, as an unsigned number in the signed one's bits.
-
-    Overwrites the bits of both and the room; ``sign`` is the number of bits but that of the sign.
-    """
-    a, b, room = bits_and_room
-    for bits in (a, b):
+def _apart(bits_a: NDArray[Any], bits_b: NDArray[Any]) -> NDArray[Any]:
+    """How far two floats are apart, as unsigned numbers; overwrites the bits of both."""
+    sign = 8 * bits_a.itemsize - 1
+    for bits in (bits_a, bits_b):
         # All ones where negative. The negative of the other bits, then, and they themselves else.
-        negative = np.right_shift(bits, sign, out=room)
+        negative = np.right_shift(bits, sign)
         bits &= (1 << sign) - 1
         bits ^= negative
         bits -= negative
-    larger: NDArray[Any] = np.maximum(a, b, out=room)
-    np.minimum(a, b, out=a)
-    larger -= a  # may wrap around, into the bit of the sign
-    return larger
+    larger: NDArray[Any] = np.maximum(bits_a, bits_b)
+    np.minimum(bits_a, bits_b, out=bits_a)
+    larger -= bits_a  # may wrap around, into the bit of the sign
+    return larger.view(f"u{bits_a.itemsize}")
 
 
 def ulps(a: Array, b: Array, dtype: str) -> Array:
@@ -236,10 +280,5 @@ def ulps(a: Array, b: Array, dtype: str) -> Array:
     +0 and -0 are 0 apart; anything from a NaN is infinitely far. Integers are counted as f64.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        if dtype == "float32":
-            bits = [np.array(x, dtype=np.float32).view(np.int32) for x in (a, b)]
-            distance = _apart([*bits, np.empty_like(bits[0])], 31).view(np.uint32)
-        else:
-            wide = [np.array(x, dtype=np.float64).view(np.int64) for x in (a, b)]
-            distance = _apart([*wide, np.empty_like(wide[0])], 63).view(np.uint64)
+        distance = _apart(_bits(a, dtype), _bits(b, dtype))
     return np.where(np.isnan(a) | np.isnan(b), np.inf, distance.astype(np.float64))

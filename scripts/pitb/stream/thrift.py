@@ -11,6 +11,7 @@ MOST_DEPTH = 16
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(
     13
 )
+_NUMBERS = (_I16, _I32, _I64)
 
 Struct = dict[int, Any]
 """The fields of a structure by their numbers."""
@@ -60,7 +61,11 @@ class Reader:
         Raises:
             Malformed: It is longer, or the bytes end.
         """
-        found = shift = 0
+        found = self.byte()
+        if found < 0x80:
+            return found
+        found &= 0x7F
+        shift = 7
         while True:
             byte = self.byte()
             found |= (byte & 0x7F) << shift
@@ -96,13 +101,15 @@ class Reader:
             if kind == _STOP:
                 return fields
             number = number + (head >> 4) if head >> 4 else self.zigzag()
-            if kind in (_TRUE, _FALSE):
+            if kind in _NUMBERS:
+                fields[number] = self.zigzag()
+            elif kind in (_TRUE, _FALSE):
                 fields[number] = kind == _TRUE
             else:
                 fields[number] = self._value(kind, depth + 1)
 
     def _value(self, kind: int, depth: int) -> Any:
-        if kind in (_I16, _I32, _I64):
+        if kind in _NUMBERS:
             return self.zigzag()
         if kind == _BINARY:
             return self.take(self.varint())
