@@ -28,16 +28,25 @@ SIZES = (100_000, 1_000_000, 10_000_000, 100_000_000)
 """Values in a trace, for the cost of each."""
 SQL = "select max(abs(a.value - b.value)) from read_parquet(?) a positional join read_parquet(?) b"
 SQL_PER_TENSOR = """
-select max(worst) from (
-    select max(abs(a.value - b.value)) as worst, arg_max(a.index, abs(a.value - b.value)),
-        max(abs(a.value - b.value) / greatest(abs(a.value), abs(b.value))),
-        sqrt(avg((a.value - b.value) ** 2)), count(*),
-        bool_and(a.step = b.step and a.quantity = b.quantity and a.tensor = b.tensor
-            and a.index = b.index)
-    from read_parquet(?) a positional join read_parquet(?) b
-    group by a.step, a.quantity, a.tensor)
+select step, quantity, tensor, count(*), arg_max(index, d), arg_max(x, d), arg_max(y, d), max(d),
+    {ulps} max(case when d = 0 then 0 else d / greatest(abs(x), abs(y)) end), sqrt(avg(d * d)),
+    bool_and(same)
+from (select *, abs(x - y) as d, {bits} from (
+    select a.step, a.quantity, a.tensor, a.index, a.value as x, b.value as y,
+        a.step = b.step and a.quantity = b.quantity and a.tensor = b.tensor
+            and a.index = b.index as same
+    from read_parquet(?) a positional join read_parquet(?) b))
+group by step, quantity, tensor
 """
+WITHOUT_ULPS = SQL_PER_TENSOR.format(ulps="", bits="")
 """What pitb says of each tensor, but for units in the last place; all columns are checked."""
+ORDERED = "case when {0} < 0 then -2147483648 - {0}::bigint else {0} end"
+"""A float32's bits as a number that ascends as the floats do."""
+ALL = SQL_PER_TENSOR.format(
+    ulps=f"max(abs({ORDERED.format('i')} - {ORDERED.format('j')})),",
+    bits="x::float::bit::integer as i, y::float::bit::integer as j",
+)
+"""All that pitb says of each tensor."""
 Way = Callable[[], Callable[[Path], float]]
 
 
@@ -71,9 +80,29 @@ def duckdb(query: str = SQL) -> Callable[[Path], float]:
     def call(folder: Path) -> float:
         connection = library.connect(config={"threads": 2})
         files = [str(folder / f"{name}.parquet") for name in "ab"]
-        return float(connection.execute(query, files).fetchall()[0][0])
+        rows = connection.execute(query, files).fetchall()
+        return float(rows[0][0] if query == SQL else max(row[7] for row in rows if row[0] > 0))
 
     return call
+
+
+def check_same_answer(folder: Path) -> None:
+    """Check that DuckDB's answer is pitb's, each number of each tensor; RMSEs but for rounding.
+
+    Raises:
+        SystemExit: It is another.
+    """
+    import duckdb as library
+
+    from pitb import compare
+
+    files = [str(folder / f"{name}.parquet") for name in "ab"]
+    theirs = {row[:3]: row[3:] for row in library.execute(ALL, files).fetchall()}
+    for row in compare.compare_files(*map(Path, files), TOLERANCE).rows:
+        found = theirs[row.step, row.quantity, row.tensor]
+        exact = (row.n, row.worst_index, row.a, row.b, row.max_abs, row.max_ulp, row.relative)
+        if found[:7] != exact or abs(found[7] - row.rmse) > 1e-9 * row.rmse or not found[8]:
+            raise SystemExit(f"error: DuckDB answers {found}, and pitb {row}")
 
 
 def polars() -> Callable[[Path], float]:
@@ -124,7 +153,8 @@ WAYS: dict[str, Way] = {
     "torch, assert_close": torch,
     "polars": polars,
     "duckdb, maximum alone": duckdb,
-    "duckdb, each tensor": lambda: duckdb(SQL_PER_TENSOR),
+    "duckdb, without ulps": lambda: duckdb(WITHOUT_ULPS),
+    "duckdb, the same answer": lambda: duckdb(ALL),
 }
 
 
@@ -202,6 +232,7 @@ def side_by_side(parameters: int, turns: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         values = apart(make, folder, parameters, True)
+        apart(check_same_answer, folder)
         found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
         for turn in range(turns + 1):
             for way in WAYS:
