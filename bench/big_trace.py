@@ -82,6 +82,61 @@ def write(path: Path, parameters: int, steps: int, apart: float, **options: Any)
     return entries[-1].first_row + entries[-1].count
 
 
+def write_trained(path: Path, parameters: int, steps: int, dampening: float = 0.0) -> int:
+    """Write the trace of a training in float32, gradients and parameters; returns its values.
+
+    SGD with a momentum of 0.9 gets gradients that follow from where an element stands and the step.
+
+    Args:
+        path: Where to.
+        parameters: Of the model.
+        steps: Updates.
+        dampening: Of the momentum.
+    """
+    step_0 = [entry for entry in contents(parameters, 1) if entry.quantity == "param"]
+    entries: list[Entry] = []
+    row = 0
+    for step in range(steps + 1):
+        for quantity in ("grad", "param") if step else ("param",):
+            for one in step_0:
+                entries.append(Entry(step, quantity, one.tensor, one.shape, one.dtype, row))
+                row += one.count
+    places = {entry.tensor: entry.first_row for entry in step_0}
+
+    def gradient(tensor: str, index: Array, step: int) -> NDArray[np.float32]:
+        angle = (index + places[tensor]) * 0.7548776662466927 % 1.0 + 0.37 * step
+        return (np.sin(6.283185307179586 * angle) * 0.1).astype(np.float32)
+
+    def fill(entry: Entry, start: int, out: Array) -> None:
+        block = 1 << 16
+        for first in range(0, len(out), block):
+            part = out[first : first + block]
+            index = np.arange(start + first, start + first + len(part), dtype=np.float64)
+            if entry.quantity == "grad":
+                part[:] = gradient(entry.tensor, index, entry.step)
+                continue
+            value = gradient(entry.tensor, index, 0)
+            velocity = np.zeros_like(value)
+            for step in range(1, entry.step + 1):
+                new = gradient(entry.tensor, index, step)
+                kept = np.float32(1 - dampening if step > 1 else 1)
+                velocity = velocity * np.float32(0.9) + kept * new
+                value = value - np.float32(0.1) * velocity
+            part[:] = value
+
+    options = {"momentum": 0.9, "dampening": dampening}
+    metadata = {
+        "schema": trace.SCHEMA_VERSION,
+        "run": f"pytorch/{path.stem}",
+        "side": "pytorch",
+        "dtype": "float32",
+        "model": {"name": "made-up"},
+        "configuration": {"optimizer": "SGD", "lr": 0.1, "options": options, "steps": steps},
+    }
+    writing.write(path, entries, metadata, fill)
+    return row
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parameters", type=int)

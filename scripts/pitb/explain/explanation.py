@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pitb.breadth.cases import NEEDS_LOSS
 from pitb.errors import PitbError
-from pitb.explain import game
+from pitb.explain import game, sampled
 from pitb.explain.configurations import STEPS, Configuration
 from pitb.explain.divergence import Divergence, divergence
 from pitb.explain.factorial import Factorial, factorial, tensors
@@ -93,9 +93,9 @@ def explain(
     """
     given = {key: value for key, value in (overrides or {}).items() if value is not None}
     notes: list[Note] = []
-    with _laid_out(source_a, source_b, given, notes) as (sides, traces, replayed, layout):
-        a, b = sides
-        rest = _rest(source_a, source_b) if all(traces) else ()
+    with _laid_out(source_a, source_b, given, notes) as laid:
+        (a, b), layout = laid.sides, laid.layout
+        rest = _rest(source_a, source_b) if all(laid.traces) else ()
         layout = replace(layout, untried=(*layout.untried, *rest))
         for step in at:
             if not 1 <= step <= layout.steps:
@@ -103,10 +103,12 @@ def explain(
         outcome = factorial(layout, permutations, seed, at)
         found: Recorded | None = None
         pair = (outcome.a, outcome.b)
-        if traces[0] is not None and traces[1] is not None:
-            real = (traces[0], traces[1])
+        if laid.traces[0] is not None and laid.traces[1] is not None:
+            assert laid.trained[0] is not None
+            assert laid.trained[1] is not None
+            real = (laid.trained[0], laid.trained[1])
             found = recorded(layout, real, pair, outcome.steps, outcome.floor_every_step)
-            pair = real
+            pair = (laid.traces[0], laid.traces[1])
         return Explanation(
             a=a,
             b=b,
@@ -115,7 +117,7 @@ def explain(
             factorial=outcome,
             divergence=divergence(*(_until(trace, layout.steps) for trace in pair)),
             recorded=found,
-            replayed=replayed,
+            replayed=laid.replayed,
             notes=tuple(notes),
             tensors=tensors(*pair, layout.steps),
             tolerance=tolerance,
@@ -132,7 +134,8 @@ def rounding_floor(source_a: Source, source_b: Source) -> Array:
     Raises:
         PitbError: They train different problems, or the reference cannot train them.
     """
-    with _laid_out(source_a, source_b, {}, []) as (_, _, _, layout):
+    with _laid_out(source_a, source_b, {}, []) as laid:
+        layout = laid.layout
         everyone = frozenset(range(len(layout.items)))
         pair = [train(layout.run(broken)) for broken in (frozenset[int](), everyone)]
         return factorial_floor(layout, pair)[0]
@@ -141,7 +144,7 @@ def rounding_floor(source_a: Source, source_b: Source) -> Array:
 @contextmanager
 def _laid_out(
     source_a: Source, source_b: Source, given: dict[str, Any], notes: list[Note]
-) -> Iterator[tuple[list[Configuration], list[Trace | None], str, Layout]]:
+) -> Iterator["_Laid"]:
     """Both sides, the traces that can be used, whose gradients are replayed, and what differs.
 
     What the traces start from is a problem of its own while this is entered.
@@ -156,15 +159,38 @@ def _laid_out(
         _usable(source, side, given, notes)
         for source, side in zip((source_a, source_b), sides, strict=True)
     ]
-    start = _start(sides, traces)
-    if start.replayed:
-        for index, side in enumerate(sides):
-            if side.accumulate > 1:  # what is recorded is added up already
-                sides[index] = replace(side, accumulate=1)
-        a, b = sides
-    with added(*start.problems):
-        _check(sides, start.names)
-        yield sides, traces, start.replayed, lay_out(a, b, start.names, given.get("steps"))
+    part = sampled.sample(traces) if known_problem(a.problem) is None else None
+    for chosen in (part, None):
+        kept = traces if chosen is None else chosen.traces
+        if part is not None and chosen is None:
+            sampled.check_size(sides, traces)
+        start = _start(sides, kept)
+        trained = sides
+        if start.replayed:  # what is recorded is added up already
+            trained = [replace(side, accumulate=1) for side in sides]
+        with added(*start.problems):
+            _check(trained, start.names)
+            layout = lay_out(trained[0], trained[1], start.names, given.get("steps"))
+            if chosen is not None:
+                if not sampled.stands_for_all(layout, chosen.shapes):
+                    continue
+                count, of = f"{chosen.chosen:,}", f"{chosen.of:,}"
+                notes.append(("part", {"count": count, "of": of}))
+            yield _Laid(trained, traces, kept, start.replayed, layout)
+            return
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """Both sides laid out."""
+
+    sides: list[Configuration]
+    traces: list[Trace | None]
+    """Those that can be used."""
+    trained: list[Trace | None]
+    """The same, or the part of them that the reference trains."""
+    replayed: str
+    layout: Layout
 
 
 def _both(a: Source, b: Source) -> tuple[tuple[Source, Source], tuple[Source, Source]]:

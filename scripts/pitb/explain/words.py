@@ -220,6 +220,12 @@ TEXTS: dict[str, Text] = {
         "code does instead.",
         "{run} 不能由它的配置解释：{reason}。用 `pitb diagnose` 查找代码实际做了什么。",
     ),
+    "part": _both(
+        "The traces are large: {count} of {of} parameters were trained again. Each is updated by "
+        "itself, so this is exactly their part of the whole, and what differs most is among them.",
+        "轨迹很大：重新训练了 {of} 个参数中的 {count} 个。每个参数都单独更新，"
+        "所以这正是整体中它们的那一部分，差得最多的也在其中。",
+    ),
     "override": _both(
         "The trace of {run} is of another {key}, so it is not compared.",
         "{run} 的轨迹用的是另一个 {key}，所以没有对照。",

@@ -1,0 +1,211 @@
+"""Explaining traces that are too large to be trained again: some of the parameters stand for all.
+
+Where every number is updated as if it were alone, a run of the reference on some of them is exactly
+that part of the whole run, given the gradients that were recorded. The largest differences of every
+tensor and step are among those that are taken, so the largest of the whole is seen.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pitb.errors import PitbError
+from pitb.explain.configurations import Configuration
+from pitb.explain.items import Layout
+from pitb.problems import Problem, added
+from pitb.reference.training import Run, train
+from pitb.stream.initial import CHUNK, chunks
+from pitb.stream.stored import Readable, reading
+from pitb.trace import Entry, Trace
+
+Chosen = dict[str, NDArray[np.int64]]
+"""By tensor, the ascending indices of its elements that are taken."""
+LARGE = 1 << 21
+"""Recorded numbers of a trace from which on a part of them is taken, where that is exact."""
+SAMPLE = 1 << 13
+"""Elements that are taken of all tensors together, and more where a tensor would have few."""
+LEAST = 16
+"""Elements of a tensor that are taken at least, besides those that differ most."""
+MOST = 1 << 26
+"""Recorded numbers of a trace that is trained whole where no part stands for all."""
+_SEED = 0
+_ROUGH = 1e3
+"""By how much one gradient is multiplied, to see which numbers that changes."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Traces of a part of the parameters."""
+
+    traces: list[Trace | None]
+    chosen: int
+    """How many parameters."""
+    of: int
+    shapes: dict[str, tuple[int, ...]]
+    """Of the whole tensors."""
+
+
+def sample(traces: list[Trace | None]) -> Sampled | None:
+    """A part of the parameters of one or two traces; None where they are small or do not fit.
+
+    Raises:
+        PitbError: Their values can no longer be read.
+    """
+    given = [found for found in traces if found is not None]
+    if max((len(found.values) for found in given), default=0) <= LARGE:
+        return None
+    sizes = {entry.tensor: entry.count for entry in given[0].select(0, "param")}
+    for found in given[1:]:
+        if {entry.tensor: entry.count for entry in found.select(0, "param")} != sizes:
+            return None  # which is an error that is said elsewhere
+    total = sum(sizes.values())
+    if total <= SAMPLE:
+        return None  # many steps of a small model
+    worst = _worst(given[0], given[1]) if len(given) == 2 else {}
+    generator = np.random.default_rng(_SEED)
+    chosen: Chosen = {}
+    for name, size in sizes.items():
+        count = min(size, max(LEAST, SAMPLE * size // total))
+        drawn = generator.choice(size, count, replace=False, shuffle=False)
+        chosen[name] = np.unique(np.concatenate([drawn, worst.get(name, drawn[:0])]))
+    return Sampled(
+        [None if found is None else _part(found, sizes, chosen) for found in traces],
+        sum(map(len, chosen.values())),
+        total,
+        {entry.tensor: entry.shape for entry in given[0].select(0, "param")},
+    )
+
+
+def _worst(a: Trace, b: Trace) -> Chosen:
+    """The elements of each tensor that differ most, one for each step."""
+    entries = b.by_key()
+    found: dict[str, list[int]] = {}
+    for entry in a.entries:
+        other = entries.get(entry.key)
+        if entry.quantity != "param" or other is None or other.count != entry.count:
+            continue
+        largest, index = -1.0, 0
+        for start, in_a, in_b in chunks(a, entry, b, other):
+            with np.errstate(invalid="ignore", over="ignore"):
+                difference = np.abs(in_a - in_b)
+            difference[np.isnan(difference)] = np.inf
+            i = int(difference.argmax())
+            if difference[i] > largest:
+                largest, index = float(difference[i]), start + i
+        if entry.count:
+            found.setdefault(entry.tensor, []).append(index)
+    return {name: np.array(indices, dtype=np.int64) for name, indices in found.items()}
+
+
+def _part(found: Trace, sizes: Mapping[str, int], chosen: Chosen) -> Trace:
+    """The trace with the chosen elements of what has as many as a parameter."""
+    entries: list[Entry] = []
+    values: list[NDArray[np.float64]] = []
+    row = 0
+    with reading(found.values) as reader:
+        for entry in found.entries:
+            indices = chosen.get(entry.tensor)
+            if indices is None or entry.count != sizes[entry.tensor]:
+                kept = np.array(reader.read(entry.first_row, np.empty(entry.count)))
+                shape = entry.shape
+            else:
+                kept = _taken(reader, entry, indices)
+                shape = indices.shape
+            entries.append(replace(entry, shape=shape, first_row=row))
+            values.append(kept)
+            row += len(kept)
+    return Trace(entries, np.concatenate(values), found.metadata, found.path)
+
+
+def _taken(reader: Readable, entry: Entry, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Some elements of a tensor, read a chunk at a time, and only the chunks that have any."""
+    kept = np.empty(len(indices))
+    room = np.empty(min(CHUNK, entry.count))
+    bounds = np.searchsorted(indices, np.arange(0, entry.count + CHUNK, CHUNK))
+    for number, (begin, end) in enumerate(pairwise(bounds)):
+        if begin == end:
+            continue
+        start = number * CHUNK
+        read = reader.read(entry.first_row + start, room[: min(CHUNK, entry.count - start)])
+        kept[begin:end] = read[indices[begin:end] - start]
+    return kept
+
+
+def stands_for_all(layout: Layout, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether each number is updated as if it were alone, in A, B and what lies between: tried on
+    a small problem with tensors of the same names, and not declared.
+
+    Args:
+        layout: The two configurations.
+        shapes: Of the whole tensors.
+    """
+    everyone = frozenset(range(len(layout.items)))
+    sets = {frozenset[int](), everyone}
+    sets |= {frozenset([i]) for i in everyone} | {everyone - {i} for i in everyone}
+    runs = [layout.run(broken) for broken in sets]
+    if any(_takes_norms(run) for run in runs):
+        return False
+    one, other = _small(shapes)
+    with added(one, other):
+        return all(_alone(run, one, other) for run in runs)
+
+
+def _takes_norms(run: Run) -> bool:
+    """Whether gradients are clipped by a norm; how large one is does not matter."""
+    clips = [run.clip, *(group.clip for group in run.groups)]
+    own = any(group.options.get("max_grad_norm") is not None for group in run.groups)
+    return own or any(clip is not None and clip.get("scope") != "value" for clip in clips)
+
+
+def _small(shapes: Mapping[str, tuple[int, ...]]) -> tuple[Problem, Problem]:
+    """A problem of the same tensors, each with 6 elements, and it with one gradient multiplied."""
+    generator = np.random.default_rng(_SEED)
+    start, first, then = (
+        {
+            name: generator.normal(size=(*[1] * (len(shape) - 2), 2, 3) if shape[1:] else 6)
+            for name, shape in shapes.items()
+        }
+        for _ in range(3)
+    )
+    rough = {name: value.copy() for name, value in first.items()}
+    for value in rough.values():
+        value.reshape(-1)[1] *= _ROUGH
+    one = Problem("a part", "prescribed", start, gradients=(first, then))
+    return one, replace(one, name="a part, one altered", gradients=(rough, then))
+
+
+def _alone(run: Run, one: Problem, other: Problem) -> bool:
+    """Whether what is altered in one element changes that element alone."""
+    both = [
+        train(replace(run, problem=item.name, steps=2, resume_step=0, rates=run.rates[:2]))
+        for item in (one, other)
+    ]
+    if any(found.error is not None for found in both):
+        return False
+    entries = both[1].by_key()
+    for entry in both[0].entries:
+        if entry.quantity != "param":
+            continue
+        a, b = both[0].of(entry), both[1].of(entries[entry.key])
+        differs = np.flatnonzero(a.view(np.int64) != b.view(np.int64))
+        if not set(differs.tolist()) <= {1}:
+            return False
+    return True
+
+
+def check_size(sides: list[Configuration], traces: list[Trace | None]) -> None:
+    """Refuse what would have to be held whole, and is too large for that.
+
+    Raises:
+        PitbError: Says how large it is, and what can be recorded instead.
+    """
+    for side, found in zip(sides, traces, strict=True):
+        if found is not None and len(found.values) > MOST:
+            raise PitbError(
+                f"{side.label}: its trace has {len(found.values)} numbers, of which no part stands "
+                f"for all, since an update takes whole tensors or their norm; up to {MOST} can be "
+                "trained again: record fewer tensors or steps"
+            )

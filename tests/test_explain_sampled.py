@@ -1,0 +1,166 @@
+"""Explaining traces that are too large to be trained again: a part stands for the whole."""
+
+import importlib.util
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from explaining import explained, layout
+from pitb.errors import PitbError
+from pitb.explain import report, sampled, sources
+from pitb.stream.opening import open_trace
+
+ROOT = Path(__file__).resolve().parent.parent
+SPEC = importlib.util.spec_from_file_location("big_trace", ROOT / "bench/big_trace.py")
+big_trace = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(big_trace)
+SHAPES = {"fc1.weight": (40, 30), "fc1.bias": (40,), "conv.weight": (2, 3, 3, 3)}
+STEPS = 10
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """Two trainings of 20,000 parameters."""
+    folder = tmp_path_factory.mktemp("pair")
+    found = []
+    for name, dampening in (("a", 0.0), ("b", 0.1)):
+        big_trace.write_trained(folder / f"{name}.parquet", 20_000, STEPS, dampening)
+        found.append(open_trace(folder / f"{name}.parquet"))
+    return found
+
+
+def made_smaller(monkeypatch):
+    monkeypatch.setattr(sampled, "LARGE", 1000)
+    monkeypatch.setattr(sampled, "SAMPLE", 500)
+
+
+def configured(found, **changed):
+    """A trace that says that it is of another configuration."""
+    configuration = {**found.configuration, **changed}
+    metadata = {**found.metadata, "configuration": configuration}
+    return sources.of_trace(replace(found, metadata=metadata))
+
+
+def parts(found):
+    return [values for name, values in found.notes if name == "part"]
+
+
+def test_a_part_says_what_the_whole_says(monkeypatch, pair):
+    whole = explained(*map(sources.of_trace, pair))
+    made_smaller(monkeypatch)
+    part = explained(*map(sources.of_trace, pair))
+    assert parts(whole) == []
+    (told,) = parts(part)
+    assert told["of"] == "20,000"
+    assert 500 <= int(told["count"].replace(",", "")) <= 700
+    assert [item.name for item in part.layout.items] == ["dampening"]
+    # What was recorded is the same to the bit, since the largest differences are in the part.
+    np.testing.assert_array_equal(
+        part.recorded.distance.values[:, 0], whole.recorded.distance.values[:, 0]
+    )
+    np.testing.assert_array_equal(part.factorial.total[:, 0], whole.factorial.total[:, 0])
+    np.testing.assert_allclose(part.recorded.explained, whole.recorded.explained, rtol=1e-3)
+    assert part.divergence == whole.divergence
+    np.testing.assert_array_equal(part.tensors[1], whole.tensors[1])
+    assert all(item.holds for item in part.recorded.follows)
+    for language, said in (("en", "of 20,000 parameters were trained again"), ("zh", "20,000")):
+        assert said in report.markdown(part, language)
+
+
+def test_the_same_part_is_taken_each_time(monkeypatch, pair):
+    made_smaller(monkeypatch)
+    first, then = (sampled.sample(list(pair)) for _ in range(2))
+    for one, other in zip(first.traces, then.traces, strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
+    # Each value is one of the whole tensor's.
+    for entry in first.traces[1].entries:
+        whole = pair[1].of(pair[1].by_key()[entry.key])
+        assert np.isin(first.traces[1].of(entry), whole).all()
+        assert entry.count < len(whole)
+
+
+def test_a_wrong_configuration_is_seen_in_a_part(monkeypatch, pair):
+    made_smaller(monkeypatch)
+    lying = configured(pair[1], options={"momentum": 0.9, "dampening": 0.2})
+    found = explained(sources.of_trace(pair[0]), lying)
+    assert parts(found)
+    assert [item.holds for item in found.recorded.follows] == [True, False]
+    assert found.recorded.follows[1].step == 2
+
+
+def test_one_trace_is_enough(monkeypatch, pair):
+    made_smaller(monkeypatch)
+    line = "pytorch:SGD lr=0.1 momentum=0.9 dampening=0.1"
+    found = explained(sources.of_trace(pair[0]), line)
+    whole = explained(*map(sources.of_trace, pair)).factorial.total[-1, 0]
+    assert parts(found)
+    assert 0.9 < found.factorial.total[-1, 0] / whole <= 1
+
+
+NORM = {"scope": "global", "max_norm": 0.1, "norm_type": 2.0}
+
+
+def test_what_takes_norms_is_trained_whole(monkeypatch, pair):
+    clipped = [configured(found, clip=NORM) for found in pair]
+    whole = explained(*clipped)
+    made_smaller(monkeypatch)
+    found = explained(*clipped)
+    assert parts(found) == []
+    np.testing.assert_array_equal(found.factorial.total, whole.factorial.total)
+    monkeypatch.setattr(sampled, "MOST", 1000)
+    with pytest.raises(PitbError, match="has 420000 numbers, of which no part stands for all"):
+        explained(*clipped)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("SGD lr=0.1", True),
+        ("SGD lr=0.1 momentum=0.9 nesterov=true weight_decay=0.1", True),
+        ("Adam lr=0.1 amsgrad=true", True),
+        ("AdamW lr=0.1", True),
+        ("Lion lr=0.1", True),
+        ("Adan lr=0.1", True),
+        ("Lamb lr=0.1", False),
+        ("RMSprop lr=0.1 centered=true momentum=0.5", True),
+        ("Adagrad lr=0.1", True),
+        ("SGD lr=0.1 clip.scope=value clip.clip_value=0.1", True),
+        ("SGD lr=0.1 clip.scope=global clip.max_norm=1e30", False),
+        ("SGD lr=0.1 clip.scope=per-parameter clip.max_norm=0.1", False),
+        ("Adafactor lr=0.1", False),
+        ("Muon lr=0.1", False),
+    ],
+)
+def test_it_is_tried_whether_each_number_is_updated_by_itself(line, expected):
+    text = f"pytorch:{line}"
+    assert sampled.stands_for_all(layout(text, text), SHAPES) is expected
+
+
+def test_what_lies_between_counts_too():
+    a, b = "pytorch:SGD lr=0.1", "burn:Sgd lr=0.1 gradient_clipping={Norm: 0.1}"
+    assert not sampled.stands_for_all(layout(a, b), SHAPES)
+
+
+@pytest.mark.parametrize("parameters", [150_000, pytest.param(5_000_000, marks=pytest.mark.slow)])
+def test_memory_does_not_grow_with_the_traces(tmp_path, parameters):
+    for name, dampening in (("a", 0.0), ("b", 0.1)):
+        big_trace.write_trained(tmp_path / f"{name}.parquet", parameters, STEPS, dampening)
+    code = f"""
+import resource, sys
+sys.path.insert(0, {str(ROOT / "scripts")!r})
+from pathlib import Path
+from pitb.explain import explanation, sources
+found = explanation.explain(*(sources.read(f"{{name}}.parquet") for name in "ab"))
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(found.notes[0][1]["of"], peak * (1 if sys.platform == "darwin" else 1024))
+"""
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    of, peak = ended.stdout.split()
+    assert of == f"{parameters:,}"
+    assert int(peak) < 300e6
