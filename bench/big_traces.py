@@ -203,7 +203,7 @@ def one(way: str, folder: Path, repeats: int) -> dict[str, Any]:
 
     from pitb.stream import statistics as _  # noqa: F401  imported before, as the others' are
 
-    call = WAYS[way]()
+    call = (WAYS | {"explain": explain})[way]()
     seconds = []
     for _turn in range(repeats):
         start = time.perf_counter()
@@ -257,6 +257,37 @@ def side_by_side(parameters: int, turns: int) -> dict[str, Any]:
     return {"values": values, "ways": ways, "repeats": turns}
 
 
+def make_trained(folder: Path, parameters: int) -> int:
+    """Write two trainings that differ in one hyper-parameter; gives the values of each."""
+    import big_trace
+
+    for name, dampening in (("a", 0.0), ("b", 0.1)):
+        values = big_trace.write_trained(folder / f"{name}.parquet", parameters, STEPS, dampening)
+    return values
+
+
+def explain() -> Callable[[Path], float]:
+    from pitb.explain import explanation, sources
+
+    def call(folder: Path) -> float:
+        pair = [sources.read(str(folder / f"{name}.parquet")) for name in "ab"]
+        found = explanation.explain(*pair)
+        assert [effect.name for effect in found.factorial.effects] == ["dampening"]
+        return float(found.divergence.by_stage["parameter"].step)
+
+    return call
+
+
+def explained(parameters: int, turns: int) -> dict[str, Any]:
+    """What it takes to explain two large traces, parameters and gradients."""
+    with tempfile.TemporaryDirectory() as name:
+        values = apart(make_trained, Path(name), parameters)
+        results = [measured("explain", Path(name), 1) for _ in range(turns)]
+    seconds = statistics.median(result["s"] for result in results)
+    peak = max(result["peak"] for result in results)
+    return {"values": values, "s": round(seconds, 2), "peak_mb": round(peak / 1e6)}
+
+
 def flatness(turns: int, sizes: tuple[int, ...] = SIZES) -> list[dict[str, Any]]:
     """What a value costs pitb, by the number of values of a trace."""
     found = []
@@ -305,7 +336,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parameters", type=int, default=SIZES[-1] // STEPS)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--way", choices=WAYS)
+    parser.add_argument("--way", choices=[*WAYS, "explain"])
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--no-more", action="store_true", help="neither flatness nor row groups")
@@ -316,6 +347,7 @@ def main() -> None:
     found = side_by_side(arguments.parameters, arguments.turns)
     if not arguments.no_more:
         found["flatness"] = flatness(arguments.turns)
+        found["explained"] = explained(arguments.parameters // 2, arguments.turns)
         found["row_groups"] = row_groups(arguments.parameters // 10, arguments.turns)
     print(json.dumps(found))
 

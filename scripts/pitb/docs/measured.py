@@ -11,7 +11,11 @@ WAYS = {
     "en": ("way", "time", "times pitb's (least to most)", "peak memory"),
     "zh": ("做法", "时间", "为 pitb 的几倍（最小到最大）", "峰值内存"),
 }
-FLAT = {"en": ("values", "time", "for each value"), "zh": ("数值个数", "时间", "每个数值")}
+FLAT = {
+    "en": ("values", "time", "for each value", "for each beyond the row above"),
+    "zh": ("数值个数", "时间", "每个数值", "比上一行多出的每个数值"),
+}
+EXPLAINED = {"en": ("values", "time", "peak memory"), "zh": ("数值个数", "时间", "峰值内存")}
 GROUPS = {
     "en": ("rows of a row group", "page", "compression", "file", "pitb compares", "peak memory",
            "pyarrow's whole column"),
@@ -35,12 +39,22 @@ def big_traces(root: Path, language: str) -> str:
 
 
 def flatness(root: Path, language: str) -> str:
-    """What a value costs, by the size of a trace."""
-    rows = [
-        (f"{item['values']:,}", f"{item['s']:.4f} s", f"{item['ns']} ns")
-        for item in _found(root).get("flatness", [])
-    ]
+    """What a value costs, by the size of a trace, and what each does beyond the size before."""
+    rows = []
+    before: dict[str, Any] = {"values": 0, "s": 0.0}
+    for item in _found(root).get("flatness", []):
+        more = 1e9 * (item["s"] - before["s"]) / (item["values"] - before["values"])
+        beyond = f"{more:.1f} ns" if before["values"] else ""
+        rows.append((f"{item['values']:,}", f"{item['s']:.4f} s", f"{item['ns']} ns", beyond))
+        before = item
     return _table(FLAT, rows, language)
+
+
+def explained(root: Path, language: str) -> str:
+    """What it takes to explain two large traces."""
+    found = _found(root).get("explained")
+    rows = [(f"{found['values']:,}", f"{found['s']} s", f"{found['peak_mb']} MB")] if found else []
+    return _table(EXPLAINED, rows, language)
 
 
 def row_groups(root: Path, language: str) -> str:

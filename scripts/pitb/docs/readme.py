@@ -294,6 +294,7 @@ CONTENTS = {
     "sweeps-bench": sweeps_bench,
     "big-traces": measured.big_traces,
     "big-traces-flat": measured.flatness,
+    "big-traces-explained": measured.explained,
     "big-traces-groups": measured.row_groups,
     "crate-exceptions": exceptions_table,
 }
