@@ -6,7 +6,7 @@ compressed or encoded in another way, are read by pyarrow or arro3: a small one 
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ HELD = 1 << 20
 """Values up to which a trace is held in memory, since reading it piece by piece gains nothing."""
 BATCH = 1 << 16
 """Rows of a batch that a library decodes."""
+_TEXTS = [name for name, kind in trace.COLUMNS.items() if kind == "string"]
 BUFFER = 1 << 20
 """Bytes that pyarrow reads at a time; without, it reads a column of a row group whole."""
 
@@ -114,7 +115,8 @@ def _rows(path: Path) -> int:
 
 def _decoded(path: Path) -> Trace:
     """A large trace, its values decoded into a temporary file."""
-    with trace.opened(path, buffer_size=BUFFER, pre_buffer=False) as (file, entries, metadata):
+    options = {"buffer_size": BUFFER, "pre_buffer": False, "read_dictionary": _TEXTS}
+    with trace.opened(path, **options) as (file, entries, metadata):
         rows = file.metadata.num_rows
         batches = file.iter_batches(BATCH, columns=list(trace.COLUMNS), use_threads=False)
         values = _plain(_checked_batches(batches, entries, path), path)
@@ -154,35 +156,42 @@ def _checked_batches(
     Raises:
         PitbError: A column is not what the metadata lists, or holds nulls.
     """
-    import pyarrow as pa
-
     firsts = np.array([entry.first_row for entry in entries], dtype=np.int64)
-    counts = np.array([entry.count for entry in entries], dtype=np.int64)
     done = 0
     for batch in batches:
         count = batch.num_rows
         # Of entries without values none has a row; they stand before the one that has.
         begin = int(np.searchsorted(firsts, done, side="right")) - 1
         end = int(np.searchsorted(firsts, done + count, side="left"))
-        chosen = range(begin, end)
-        lengths = [
-            max(0, min(int(firsts[i] + counts[i]), done + count) - max(int(firsts[i]), done))
-            for i in chosen
-        ]
-        owner = np.repeat(np.arange(len(lengths)), lengths)
-        listed = [entries[i] for i in chosen]
-        rows = np.arange(done, done + count, dtype=np.int64)
-        expected = {
-            "step": pa.array([entry.step for entry in listed], pa.int32()).take(pa.array(owner)),
-            "quantity": pa.array([e.quantity for e in listed], pa.string()).take(pa.array(owner)),
-            "tensor": pa.array([e.tensor for e in listed], pa.string()).take(pa.array(owner)),
-            "index": pa.array(rows[: len(owner)] - firsts[begin:end][owner]),
-        }
-        for name, wanted in expected.items():
-            if not batch.column(name).equals(wanted):
-                raise PitbError(f"{path}: column '{name}' is not what its metadata lists")
+        columns = {name: _distinct(batch.column(name)) for name in trace.COLUMNS if name != "value"}
+        for entry in entries[begin:end]:
+            first = max(entry.first_row, done)
+            rows = slice(first - done, min(entry.first_row + entry.count, done + count) - done)
+            wanted = {"step": entry.step, "quantity": entry.quantity, "tensor": entry.tensor}
+            wanted["index"] = np.arange(first, rows.stop + done) - entry.first_row
+            for name, value in wanted.items():
+                if not columns[name](rows, value):
+                    raise PitbError(f"{path}: column '{name}' is not what its metadata lists")
         values = batch.column("value")
         if values.null_count:
             raise PitbError(f"{path} is not a trace: column 'value' holds nulls")
         done += count
         yield values.to_numpy()
+
+
+def _distinct(column: Any) -> Callable[[slice, Any], bool]:
+    """Whether some rows of a column are a value, or the values of an array."""
+    if column.null_count:
+        return lambda rows, _: rows.start == rows.stop
+    if hasattr(column, "dictionary"):
+        known = column.dictionary.to_pylist()
+        codes = column.indices.to_numpy(zero_copy_only=False)
+        places = {name: [i for i, each in enumerate(known) if each == name] for name in known}
+
+        def is_text(rows: slice, value: Any) -> bool:
+            # A dictionary may hold a text twice.
+            return bool(np.isin(codes[rows], places.get(value, [])).all())
+
+        return is_text
+    numbers = column.to_numpy(zero_copy_only=False)
+    return lambda rows, value: bool((numbers[rows] == value).all())
