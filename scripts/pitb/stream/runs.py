@@ -158,7 +158,7 @@ def add_delta(body: bytes, count: int, found: Runs) -> None:
             with np.errstate(over="ignore"):
                 numbers = value + np.cumsum(step[:left])
             size = len(numbers)
-            _add_ascending(numbers, value, found)
+            _add_ascending(numbers, found)
             value = int(numbers[-1])
         left -= size
     if reader.position != len(body):
@@ -203,27 +203,27 @@ def _block(reader: Reader, block: int, parts: int, left: int) -> NDArray[np.int6
     least = reader.zigzag()
     widths = reader.take(parts)
     size = block // parts
-    found = []
-    wanted = min(block, left)
+    found = np.full(min(block, left), np.int64(least))
+    done = 0
     for width in widths:
-        if wanted <= 0:
+        if done >= len(found):
             break  # of parts without values only the widths stand there
         if width > 64:
             raise Malformed("differences of more than 64 bits")
-        part = _unpacked(reader.take(width * size // 8), width, size)
-        found.append(part[:wanted])
-        wanted -= size
-    with np.errstate(over="ignore"):
-        return np.concatenate(found) + np.int64(least)
+        if width:
+            part = _unpacked(reader.take(width * size // 8), width, size)
+            with np.errstate(over="ignore"):
+                found[done : done + size] += part[: len(found) - done]
+        done += size
+    return found
 
 
-def _add_ascending(numbers: NDArray[np.int64], before: int, found: Runs) -> None:
+def _add_ascending(numbers: NDArray[np.int64], found: Runs) -> None:
     """Add numbers as runs that ascend by one."""
-    breaks = np.flatnonzero(np.diff(numbers, prepend=before) != 1)
+    with np.errstate(over="ignore"):
+        breaks = np.flatnonzero(numbers[1:] - numbers[:-1] != 1) + 1
     if len(breaks) > found.most:
         raise Malformed("too many runs")
-    starts = breaks.tolist()
-    if not starts or starts[0] != 0:
-        starts.insert(0, 0)
+    starts = [0, *breaks.tolist()]
     for start, stop in zip(starts, [*starts[1:], len(numbers)], strict=True):
         found.add(int(numbers[start]), stop - start)
