@@ -44,6 +44,9 @@ class Problem:
     """Second names of tensors: (second name, first name)."""
     special: bool = False
     """Whether it is only for the option sets that ask for it by name."""
+    norms: Callable[[int, str, float], float] | None = field(default=None, compare=False)
+    """Where the tensors are parts of larger ones: the p-norm of the whole gradient that is
+    prescribed, given the update, the tensor and p."""
 
     @property
     def extreme(self) -> bool:

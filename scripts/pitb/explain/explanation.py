@@ -165,6 +165,9 @@ def _laid_out(
         if part is not None and chosen is None:
             sampled.check_size(sides, traces)
         start = _start(sides, kept)
+        if chosen is not None:
+            whole = tuple(sampled.with_norms(item, traces) for item in start.problems)
+            start = replace(start, problems=whole)
         trained = sides
         if start.replayed:  # what is recorded is added up already
             trained = [replace(side, accumulate=1) for side in sides]

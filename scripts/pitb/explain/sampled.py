@@ -1,13 +1,16 @@
 """Explaining traces that are too large to be trained again: some of the parameters stand for all.
 
 Where every number is updated as if it were alone, a run of the reference on some of them is exactly
-that part of the whole run, given the gradients that were recorded. The largest differences of every
-tensor and step are among those that are taken, so the largest of the whole is seen.
+that part of the whole run, given the gradients that were recorded and, where these are clipped, the
+norms of all of them. The largest differences of every tensor and step are among those that are
+taken, so the largest of the whole is seen.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,7 @@ from pitb.errors import PitbError
 from pitb.explain.configurations import Configuration
 from pitb.explain.items import Layout
 from pitb.problems import Problem, added
+from pitb.reference import clipping
 from pitb.reference.training import Run, train
 from pitb.stream.initial import CHUNK, chunks
 from pitb.stream.stored import Readable, reading
@@ -146,18 +150,54 @@ def stands_for_all(layout: Layout, shapes: Mapping[str, tuple[int, ...]]) -> boo
     sets = {frozenset[int](), everyone}
     sets |= {frozenset([i]) for i in everyone} | {everyone - {i} for i in everyone}
     runs = [layout.run(broken) for broken in sets]
-    if any(_takes_norms(run) for run in runs):
+    if not all(_has_recorded_norms(run) for run in runs):
         return False
     one, other = _small(shapes)
     with added(one, other):
-        return all(_alone(run, one, other) for run in runs)
+        return all(_alone(_without_norms(run), one, other) for run in runs)
 
 
-def _takes_norms(run: Run) -> bool:
-    """Whether gradients are clipped by a norm; how large one is does not matter."""
-    clips = [run.clip, *(group.clip for group in run.groups)]
-    own = any(group.options.get("max_grad_norm") is not None for group in run.groups)
-    return own or any(clip is not None and clip.get("scope") != "value" for clip in clips)
+def _has_recorded_norms(run: Run) -> bool:
+    """Whether the norms that are taken are those of the gradients that were recorded: not of what
+    another clip has left.
+    """
+    own = any(_is_by_norm(group.clip) for group in run.groups)
+    timms = any(group.options.get("max_grad_norm") is not None for group in run.groups)
+    return not timms and (run.clip is None or not own)
+
+
+def _without_norms(run: Run) -> Run:
+    """The run without clips by a norm, which is not the part's to find."""
+    groups = tuple(
+        replace(group, clip=None) if _is_by_norm(group.clip) else group for group in run.groups
+    )
+    return replace(run, groups=groups, clip=None if _is_by_norm(run.clip) else run.clip)
+
+
+def _is_by_norm(clip: Mapping[str, Any] | None) -> bool:
+    return clip is not None and clip["scope"] != "value"
+
+
+def with_norms(part: Problem, traces: list[Trace | None]) -> Problem:
+    """A part of a problem that knows the norms of the whole gradients.
+
+    Args:
+        part: What replays the gradients of the first of the traces.
+        traces: The whole ones.
+    """
+    source = next(found for found in traces if found is not None)
+    entries = source.by_key()
+
+    @cache
+    def norm(step: int, tensor: str, p: float) -> float:
+        entry = entries[(step - 1) % len(part.gradients) + 1, "grad", tensor]
+        each = [
+            clipping.norm([values.copy()], p)
+            for _, values, _ in chunks(source, entry, source, entry)
+        ]
+        return float(clipping.norm([np.array(each)], p)) if each else 0.0
+
+    return replace(part, norms=norm)
 
 
 def _small(shapes: Mapping[str, tuple[int, ...]]) -> tuple[Problem, Problem]:
@@ -206,6 +246,6 @@ def check_size(sides: list[Configuration], traces: list[Trace | None]) -> None:
         if found is not None and len(found.values) > MOST:
             raise PitbError(
                 f"{side.label}: its trace has {len(found.values)} numbers, of which no part stands "
-                f"for all, since an update takes whole tensors or their norm; up to {MOST} can be "
+                f"for all, since an update takes whole tensors; up to {MOST} can be "
                 "trained again: record fewer tensors or steps"
             )

@@ -1,6 +1,7 @@
 """Clipping of gradients, with its choices of equation."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ from pitb.reference.equations import Equations
 
 Array = NDArray[Any]
 Tensors = dict[str, Array]
+Norms = Callable[[str, float], float]
+"""The p-norm of a whole tensor, given its name and p, where the gradients are a part of it."""
 
 
 def clip(
-    gradients: Tensors, how: dict[str, Any], eq: Equations
+    gradients: Tensors, how: dict[str, Any], eq: Equations, whole: Norms | None = None
 ) -> tuple[Tensors, dict[str, float]]:
     """Clip gradients as the training loop does.
 
@@ -22,6 +25,7 @@ def clip(
         how: ``scope`` (global, per-parameter or value), ``max_norm`` and ``norm_type`` (2 unless
             given; "inf" for the largest element), or ``clip_value``; ``error_if_nonfinite``.
         eq: ``clip_denominator``, ``clip_scope`` and ``norm_precision`` count.
+        whole: The tensors' norms; the gradients' own where None.
 
     Returns:
         The clipped gradients, and the norms before, by name; the name of a global norm is empty.
@@ -32,10 +36,13 @@ def clip(
     Source: Pascanu, Mikolov and Bengio, arXiv:1211.5063; the denominator of
     ``torch.nn.utils.clip_grad_norm_``.
     """
-    return _clip(gradients, how, eq, eq.clip_denominator, eq.norm_precision == "float64")
+    wide = eq.norm_precision == "float64"
+    return _clip(gradients, how, eq, eq.clip_denominator, wide, whole)
 
 
-def own_clip(gradients: Tensors, how: dict[str, Any], eq: Equations) -> Tensors:
+def own_clip(
+    gradients: Tensors, how: dict[str, Any], eq: Equations, whole: Norms | None = None
+) -> Tensors:
     """Clip gradients as burn's optimizers do, and as a loop in PyTorch does in their place.
 
     Source: burn's ``GradientClipping``.
@@ -43,7 +50,7 @@ def own_clip(gradients: Tensors, how: dict[str, Any], eq: Equations) -> Tensors:
     if eq.own_clip_limit == "float32":
         limits = ("max_norm", "clip_value")
         how = {k: float(np.float32(v)) if k in limits else v for k, v in how.items()}
-    return _clip(gradients, how, eq, eq.own_clip_denominator, wide=False)[0]
+    return _clip(gradients, how, eq, eq.own_clip_denominator, wide=False, whole=whole)[0]
 
 
 def within_norm(gradients: Tensors, limit: float) -> Tensors:
@@ -53,7 +60,12 @@ def within_norm(gradients: Tensors, limit: float) -> Tensors:
 
 
 def _clip(
-    gradients: Tensors, how: dict[str, Any], eq: Equations, denominator: str, wide: bool
+    gradients: Tensors,
+    how: dict[str, Any],
+    eq: Equations,
+    denominator: str,
+    wide: bool,
+    whole: Norms | None = None,
 ) -> tuple[Tensors, dict[str, float]]:
     if how["scope"] == "value":
         limit = how["clip_value"]
@@ -63,7 +75,10 @@ def _clip(
     groups = {"": list(gradients)} if scope == "global" else {name: [name] for name in gradients}
     found, norms = {}, {}
     for group, members in groups.items():
-        tensors = [gradients[name] for name in members]
+        if whole is None:
+            tensors = [gradients[name] for name in members]
+        else:  # the norm of a single number is that number
+            tensors = [np.array([whole(name, p)]) for name in members]
         total = norm([x.astype(np.float64) for x in tensors] if wide else tensors, p)
         if how.get("error_if_nonfinite", False) and not np.isfinite(total):
             raise ValueError(f"the total norm is {total}, which is not to be clipped")

@@ -200,7 +200,8 @@ def _step(training: _Training, step: int) -> None:
     run = training.run
     gradients = _gradients(training, step)
     if run.clip is not None:
-        gradients, norms = clipping.clip(gradients, run.clip, run.equations)
+        whole = _whole_norms(training, step)
+        gradients, norms = clipping.clip(gradients, run.clip, run.equations, whole)
         for name, value in norms.items():
             training.recorder.add(step, "grad_norm", value, run.dtype, name)
         _add_all(training, step, "clipped_grad", gradients)
@@ -246,8 +247,14 @@ def _own_clipping(
     for index, group in enumerate(training.run.groups):
         if group.clip is not None and _clips(group, step):
             mine = {name: g for name, g in gradients.items() if members[name] == index}
-            gradients = gradients | clipping.own_clip(mine, group.clip, group.equations)
+            whole = _whole_norms(training, step)
+            gradients = gradients | clipping.own_clip(mine, group.clip, group.equations, whole)
     return gradients
+
+
+def _whole_norms(training: _Training, step: int) -> clipping.Norms | None:
+    norms = training.problem.norms
+    return None if norms is None else lambda name, p: norms(step, name, p)
 
 
 def _clips(group: Group, step: int) -> bool:
