@@ -12,7 +12,7 @@ from pathlib import Path
 import cluster as slurm
 import pytest
 
-from pitb.cargo import PROGRAMS
+from clones import copy_project, result_bytes
 
 pytestmark = [pytest.mark.slurm, pytest.mark.pipeline, pytest.mark.torch]
 
@@ -20,24 +20,6 @@ HOOKS = Path(__file__).parent / "hooks"
 # Polled sooner than the profile says: jobs of a test take seconds.
 PROFILE = ("--profile", "profiles/slurm", "--slurm-init-seconds-before-status-checks", "2")
 PROFILE += ("--max-threads", str(min(8, os.cpu_count() or 1)))
-SAME = ("traces", "comparisons", "tables", "evidence")
-PROBES = ("noassign", "discard", "must-use")
-SUBMITTED = re.compile(
-    r"submitted with SLURM jobid (\d+) \(log: \S.*?/slurm_logs/rule_(\w+)/", re.DOTALL
-)
-
-
-def bytes_of(folder):
-    """Every file that must come out the same, by its path."""
-    results = folder / "results"
-    files = [*results.glob("ledger.*"), *results.glob("comparisons.*")]
-    files += [path for name in SAME for path in (results / name).rglob("*") if path.is_file()]
-    return {path.relative_to(results).as_posix(): path.read_bytes() for path in files}
-
-
-def submitted(printed):
-    """The jobs that Snakemake handed to Slurm: the name of a rule by the job's id."""
-    return dict(SUBMITTED.findall(printed))
 
 
 def memory_mb(job):
@@ -73,18 +55,7 @@ def project(base, root, programs, local):
     What the compiler says is copied too: asking it again would build the workspace again.
     """
     folder = base / "pröject $HOME 项目"
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
-    copies = {root / name: folder / name for name in names.split("\0") if name}
-    for name in PROGRAMS:
-        copies[programs / name] = folder / "target/release" / name
-    for name in PROBES:
-        path = f"results/evidence/{name}.json"
-        copies[local / path] = folder / path
-    for source, copy in copies.items():
-        if source.is_file():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, copy)
+    copy_project(root, folder, local)
     return folder
 
 
@@ -193,7 +164,7 @@ def test_all_of_it_with_one_job_that_fails_and_one_that_is_cancelled(
     assert "comparisons: 17: 8 OK, 9 MISMATCH, 0 error" in printed
     assert "ledger: 258 published figures: 258 agrees, 0 differs, 0 missing" in printed
     assert printed.count("ledger: 258 published") == 1  # jobs do not say it too
-    jobs = submitted(printed)
+    jobs = slurm.submitted(printed)
     found = sorted((rule, cluster.jobs()[job]["JobState"]) for job, rule in jobs.items())
     print("\n", *(f"{rule}: {state}\n" for rule, state in found))
     assert found == sorted(
@@ -224,7 +195,7 @@ def test_all_of_it_with_one_job_that_fails_and_one_that_is_cancelled(
 
 
 def test_the_bytes_are_those_of_a_local_run(project, local):
-    here, there = bytes_of(project), bytes_of(local)
+    here, there = result_bytes(project), result_bytes(local)
     assert len(there) > 100
     assert here == there
 
@@ -232,7 +203,7 @@ def test_the_bytes_are_those_of_a_local_run(project, local):
 def test_a_second_call_has_nothing_to_do(on_slurm):
     printed = on_slurm().ends_with(0)
     assert "Nothing to be done" in printed
-    assert not submitted(printed)
+    assert not slurm.submitted(printed)
 
 
 def test_what_config_sets_reaches_the_jobs(base, root, project, on_slurm):
@@ -240,7 +211,7 @@ def test_what_config_sets_reaches_the_jobs(base, root, project, on_slurm):
     before = (project / target).read_bytes()
     change = ("--config", "tolerance=1e-5", "threads=1")
     printed = on_slurm(target, *change).ends_with(0)
-    assert set(submitted(printed).values()) == {"compare_traces_0"}
+    assert set(slurm.submitted(printed).values()) == {"compare_traces_0"}
     folder = base / "local, changed"
     folder.mkdir()
     call(
@@ -254,7 +225,7 @@ def test_a_job_that_takes_more_memory_than_it_states_is_killed(cluster, project,
     little = ("--set-resources", "train_pytorch_0:mem_mb=300", "--retries", "0")
     target = "results/traces/pytorch/adamw.parquet"
     printed = on_slurm(target, "--forcerun", "train_pytorch_0", *little).ends_with(1)
-    ((job, rule),) = submitted(printed).items()
+    ((job, rule),) = slurm.submitted(printed).items()
     assert rule == "train_pytorch_0"
     assert cluster.jobs()[job]["JobState"] == "FAILED"
     (log,) = (project / ".snakemake/slurm_logs").rglob(f"{job}.log")
