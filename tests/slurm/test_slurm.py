@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import cluster as slurm
 import pytest
 
-from clones import copy_project, result_bytes
+from clones import copy_project, files_below, result_bytes
 
 pytestmark = [pytest.mark.slurm, pytest.mark.pipeline, pytest.mark.torch]
 
@@ -26,6 +27,18 @@ def memory_mb(job):
     """What Slurm says that a job asked for."""
     number, unit = re.search(r"mem=([0-9.]+)([MG])", job["Tres"]).groups()
     return round(float(number) * {"M": 1, "G": 1024}[unit])
+
+
+SWEEP = """name: small
+batches: 4
+design:
+  - grid:
+      optimizer: [SGD, Adam, AdamW, RMSprop, Adagrad]
+      lr: [0.001, 0.01, 0.1, 1e30]
+      burn: [aligned, defaults]
+      steps: [3]
+"""
+SWEPT = "results/sweeps/small/summary.md"
 
 
 @pytest.fixture(scope="module")
@@ -231,3 +244,33 @@ def test_a_job_that_takes_more_memory_than_it_states_is_killed(cluster, project,
     (log,) = (project / ".snakemake/slurm_logs").rglob(f"{job}.log")
     assert "Exceeded job memory limit" in log.read_text(encoding="utf-8")
     assert not (project / target).exists()
+
+
+def test_a_sweep_is_as_many_jobs_as_it_has_batches_and_the_same_bytes(
+    base, cluster, root, project, on_slurm
+):
+    folders = [project, base / "local sweep 扫描"]
+    for folder in folders:
+        path = folder / "config/sweeps/small.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(SWEEP, encoding="utf-8")
+    running = on_slurm(SWEPT, fail="train_sweep_burn.py")
+    printed = running.ends_with(0)
+    states = {name: job["JobState"] for name, job in cluster.jobs().items()}
+    found = Counter((rule, states[job]) for job, rule in slurm.submitted(printed).items())
+    print("\n", *(f"{rule}: {count} {state}\n" for (rule, state), count in found.items()))
+    assert found == {
+        ("train_sweep_pytorch", "COMPLETED"): 4,
+        ("train_sweep_burn", "FAILED"): 1,
+        ("train_sweep_burn", "COMPLETED"): 4,
+        ("compare_sweep", "COMPLETED"): 4,
+        ("summarise_sweep", "COMPLETED"): 1,
+    }
+    where = ("-s", root / "Snakefile", "--directory", folders[1], "--cores", "2")
+    call(root, SWEPT, *where).ends_with(0)
+    here, there = (files_below(folder / "results", "sweeps") for folder in folders)
+    assert len(there) == 4 * 5 + 2 + 6
+    assert here == there
+    assert b"40 runs:" in here["sweeps/small/summary.md"]
+    printed = on_slurm(SWEPT).ends_with(0)
+    assert "Nothing to be done" in printed
