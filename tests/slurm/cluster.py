@@ -216,7 +216,8 @@ class Cluster:
                     for pattern in ("*.out", "*.log")
                     for path in sorted(self.folder.glob(pattern))
                 )
-                raise PitbError(f"waited for {what}, which did not come; the daemons said:\n{said}")
+                first = f"waited for {what}, which did not come; the daemons said:"
+                raise PitbError(first, *said.splitlines())
             time.sleep(0.1)
 
     def jobs(self) -> dict[str, dict[str, str]]:
