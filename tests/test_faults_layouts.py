@@ -128,7 +128,7 @@ def sentence(call):
 
 
 SETTINGS = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 
@@ -185,7 +185,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-@settings(SETTINGS, max_examples=15)
+@settings(SETTINGS, max_examples=10)
 @given(found=traces(), layout=layouts(), data=st.data())
 def test_a_row_that_is_not_what_the_metadata_lists_is_refused(
     tmp_path_factory, lie, found, layout, data
