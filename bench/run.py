@@ -40,21 +40,26 @@ BURN
 """
 
 
-def timed(*command: Any, cwd: Path | None = None) -> float:
+def timed(*command: Any, **options: Any) -> float:
     """Wall time of a command, in seconds; its output is shown where it fails."""
+    return timed_output(*command, **options)[0]
+
+
+def timed_output(*command: Any, **options: Any) -> tuple[float, str]:
+    """The same, and what it printed; the ``options`` are those of ``subprocess.run``."""
     start = time.perf_counter()
     ended = subprocess.run(
         list(map(str, command)),
-        cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        **options,
     )
     seconds = time.perf_counter() - start
     if ended.returncode != 0:
         console.print(ended.stdout)
         raise SystemExit(f"error: this failed: {' '.join(map(str, command))}")
-    return seconds
+    return seconds, ended.stdout
 
 
 def in_turn(ours: Callable[[], float], other: Callable[[], float], repeats: int) -> dict[str, Any]:

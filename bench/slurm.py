@@ -9,57 +9,41 @@ import platform
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from datetime import date
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pitb import arguments as command_line
-from pitb.errors import PitbError, run_main
+from run import ROOT, timed_output
 
-ROOT = Path(__file__).resolve().parent.parent
+from pitb import arguments as command_line
+from pitb.errors import run_main
+
 OUT = ROOT / "bench/slurm.json"
 PLUGIN = "snakemake-executor-plugin-slurm"
 EXAMPLES = """  .venv-slurm/bin/python bench/slurm.py
   .venv-slurm/bin/python bench/slurm.py --repeats 5"""
-SUBMITTED = re.compile(
-    r"submitted with SLURM jobid (\d+) \(log: \S.*?/slurm_logs/rule_(\w+)/", re.DOTALL
-)
 
 sys.path.insert(0, str(ROOT / "tests/slurm"))
 
-from cluster import Cluster  # noqa: E402
+from cluster import Cluster, submitted  # noqa: E402
 
 
 def call(
     venv: str, folder: Path, *arguments: str, environment: dict[str, str]
 ) -> tuple[float, str]:
     """A call of Snakemake by the Python of an environment: its seconds, and what it printed."""
-    python = ROOT / venv / "bin/python"
-    command = [python, "-m", "snakemake", "-s", ROOT / "Snakefile", "--directory", folder]
-    start = time.perf_counter()
-    ended = subprocess.run(
-        [*map(str, command), *arguments],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    seconds = time.perf_counter() - start
-    if ended.returncode != 0:
-        raise PitbError(f"snakemake in {folder} ended with {ended.returncode}:\n{ended.stdout}")
-    return seconds, ended.stdout
+    command = (ROOT / venv / "bin/python", "-m", "snakemake", "-s", ROOT / "Snakefile")
+    return timed_output(*command, "--directory", folder, *arguments, env=environment)
 
 
 def jobs(cluster: Cluster, printed: str) -> list[dict[str, str]]:
     """The jobs of a call, by their numbers: what they asked for, and how they ended."""
     recorded = cluster.jobs()
     found = []
-    for job, rule in SUBMITTED.findall(printed):
+    for job, rule in submitted(printed).items():
         asked = dict(part.split("=") for part in recorded[job]["Tres"].split(","))
         found.append(
             {

@@ -299,7 +299,16 @@ EXPORTS = (
     f" {batches.OVERRIDES}={shlex.quote(json.dumps(config_overrides()))}"
     f" {programs.LIMIT}={CONFIG.time_limit:g}; "
 )
-shell.prefix(EXPORTS.replace("{", "{{").replace("}", "}}"))
+# A process that was ended by a signal, as where memory runs out, says nothing itself: bash tells it
+# by a code above 128, Ctrl-C's apart.
+SAY_SIGNAL = (
+    "trap 'code=$?; if [ $code -gt 128 ] && [ $code -lt 160 ] && [ $code -ne 130 ]; then"
+    ' echo "error: a process of this job was ended by signal $(kill -l $code); nothing that it'
+    " left is kept\" >&2; fi' EXIT; "
+)
+# Snakemake's own prefix, which this one replaces, is the first part: what fails before a pipe fails.
+PREFIX = f"set -euo pipefail; {SAY_SIGNAL}{EXPORTS}"
+shell.prefix(PREFIX.replace("{", "{{").replace("}", "}}"))
 
 PYTORCH_BATCHES = batches.pytorch_batches(CONFIG)
 BURN_BATCHES = {

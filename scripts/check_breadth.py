@@ -27,8 +27,8 @@ def main() -> None:
     print(summary, end="")
     lines = read_text(arguments.complaints).splitlines()
     if lines:
-        shown = "\n".join(lines[:SHOWN])
-        raise PitbError(f"{len(lines)} complaints, all in {arguments.complaints}:\n{shown}")
+        said = f"{len(lines)} complaints, all in {arguments.complaints}:"
+        raise PitbError(said, *lines[:SHOWN])
     write_text(arguments.out, summary)
 
 

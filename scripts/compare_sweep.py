@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pitb import arguments as command_line
+from pitb import programs
 from pitb.errors import run_main
 from pitb.sweeps import dataset, judge, plan
 
@@ -17,6 +18,7 @@ def main() -> None:
     arguments = parser.parse_args()
     folder, name = arguments.folder, arguments.batch
     batch = plan.read_batch(folder / "plan", name, arguments.digest)
+    programs.limit_this_process(f"comparing the batch {name}")
     sides = (dataset.read(folder / "traces" / f"{side}-{name}.parquet") for side in plan.SIDES)
     outcomes, rows = judge.judge(batch, *sides)
     judge.write_rows(batch, rows, folder / "comparisons" / f"{name}.parquet")

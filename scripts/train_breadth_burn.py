@@ -1,12 +1,12 @@
 """Train burn's side of a plan: first all runs, then, in a new process, those taken up again."""
 
-import subprocess
 import tempfile
 from pathlib import Path
 
 from pitb import arguments as command_line
+from pitb import programs
 from pitb.breadth import inputs, phases
-from pitb.errors import PitbError, run_main
+from pitb.errors import run_main
 from pitb.files import write_json
 
 EXAMPLES = """  python scripts/train_breadth_burn.py --plan results/breadth-slice/plans/adam.json \\
@@ -28,10 +28,7 @@ def main() -> int:
             write_json(batch, {"problems": found["problems"], "runs": runs}, indent=None)
             command = [arguments.program.resolve(), "--runs", batch, "--traces", arguments.traces]
             before = phases.stamps(runs, arguments.traces)
-            try:
-                code = subprocess.run(command, check=False).returncode
-            except OSError as error:
-                raise PitbError(f"{arguments.program} does not run: {error.strerror}") from None
+            code: int = programs.run(command, check=False).returncode
             if code != 0:
                 return code
             phases.check_left(before, arguments.program)

@@ -1,12 +1,12 @@
 """Train PyTorch's side of a plan: first all runs, then, in a new process, those taken up again."""
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from pitb import arguments as command_line
+from pitb import programs
 from pitb.breadth import inputs, phases
 from pitb.errors import run_main
 
@@ -29,7 +29,7 @@ def main() -> int:
         for phase in PHASES:
             command = [sys.executable, __file__, "--phase", phase, "--saved", folder]
             command += ["--plan", str(arguments.plan), "--traces", str(arguments.traces)]
-            code = subprocess.run(command, check=False).returncode
+            code: int = programs.run(command, check=False, name="PyTorch's side").returncode
             if code != 0:
                 return code
     return 0

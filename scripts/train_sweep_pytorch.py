@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pitb import arguments as command_line
+from pitb import programs
 from pitb.errors import run_main
 from pitb.sweeps import plan, training
 
@@ -18,6 +19,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="Parquet file to write")
     arguments = parser.parse_args()
     batch = plan.read_batch(arguments.plan, arguments.batch, arguments.digest)
+    programs.limit_this_process(f"training the batch {arguments.batch}")
     training.train_pytorch(batch, arguments.out)
 
 

@@ -8,15 +8,8 @@ import sys
 from pitb.cargo import PROGRAMS
 
 PROBES = ("noassign", "discard", "must-use")
-RESULTS = (
-    "traces",
-    "comparisons",
-    "tables",
-    "evidence",
-    "ledger.csv",
-    "ledger.md",
-    "ledger.parquet",
-)
+RESULTS = ("traces", "comparisons", "tables", "evidence", "ledger.*", "comparisons.*")
+"""What must come out the same, below the folder of results."""
 
 
 def snakemake(folder, *arguments, cores=2, cwd=None):
@@ -42,16 +35,15 @@ def make(project, target):
 
 def result_bytes(folder):
     """Every file that must come out the same, by its path."""
-    results = folder / "results"
-    files = [
-        path
-        for name in RESULTS
-        for path in (
-            [results / name] if (results / name).is_file() else (results / name).rglob("*")
-        )
-        if path.is_file()
-    ]
-    return {path.relative_to(results).as_posix(): path.read_bytes() for path in files}
+    return files_below(folder / "results", *RESULTS)
+
+
+def files_below(folder, *patterns):
+    """The bytes of the files, also in folders, that some patterns name, by their paths."""
+    found = [path for pattern in patterns for path in folder.glob(pattern)]
+    inner = [path.rglob("*") if path.is_dir() else [path] for path in found]
+    files = [path for paths in inner for path in paths if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def copy_project(root, folder, evidence=None):

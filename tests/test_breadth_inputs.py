@@ -300,6 +300,10 @@ def test_a_trace_that_is_written_again_is_left(tmp_path):
     for _ in range(2):
         before = phases.stamps([{"id": "burn/x"}], tmp_path)
         fresh = tmp_path / "fresh"
-        fresh.write_text("the same")
+        fresh.write_bytes(b"PAR1\0\0\0\0PAR1")  # the same
         fresh.replace(path)
+        phases.check_left(before, "it")
+    before = phases.stamps([{"id": "burn/x"}], tmp_path)
+    path.write_bytes(b"PAR1 and half")
+    with pytest.raises(PitbError, match=r"it left .*x\.parquet unfinished"):
         phases.check_left(before, "it")

@@ -1,6 +1,7 @@
 """Programs that crash, hang or lie; a disk that is full; two pipelines at once."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,16 +11,7 @@ import pytest
 from clones import copy_project, make, result_bytes, snakemake
 from pitb import cargo, programs, running
 from pitb.errors import PitbError
-
-POSIX = pytest.mark.skipif(os.name != "posix", reason="the stand-ins are shell scripts")
-
-
-def stand_in(folder, name, body):
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / name
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(0o755)
-    return path
+from standins import POSIX, script, stand_in
 
 
 @POSIX
@@ -51,18 +43,28 @@ def test_a_program_that_is_none_and_a_limit_that_is_none(tmp_path, monkeypatch):
     assert programs.limit() is None
 
 
-def test_a_process_that_hangs_ends_itself(root):
-    code = (
-        "from pitb import programs; import time; programs.limit_this_process('x'); time.sleep(60)"
-    )
+def hung(root, code):
+    begin = "import ctypes, time; from pitb import programs; programs.GRACE = 0.5"
     ended = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", f"{begin}; programs.limit_this_process('x'); {code}"],
         env={**os.environ, "PYTHONPATH": str(root / "scripts"), programs.LIMIT: "0.3"},
         capture_output=True,
         text=True,
+        timeout=50,
     )
-    assert ended.returncode == 2
-    assert ended.stderr.startswith("error: x took longer than 0.3 s and was ended")
+    return ended.returncode, ended.stderr
+
+
+def test_a_process_that_hangs_ends_itself(root):
+    code, error = hung(root, "time.sleep(60)")
+    assert code == 2
+    assert error.startswith("error: x took longer than 0.3 s and was ended")
+
+
+@POSIX
+def test_a_process_that_hangs_and_holds_the_interpreter_is_ended(root):
+    code, _ = hung(root, "ctypes.PyDLL(None).sleep(60)")
+    assert code == -signal.SIGALRM
 
 
 @POSIX
@@ -85,6 +87,26 @@ def test_a_compiler_that_fails_is_one_sentence(tmp_path, monkeypatch, body, sent
         cargo.warnings(cargo.build(tmp_path, tmp_path / "target", "moves"), "moves")
 
 
+@POSIX
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("kill -9 $$", "cargo was ended by signal 9, SIGKILL"),
+        ("exec sleep 60", "cargo took longer than 0.5 s"),
+        ("echo noise; echo 'error: no' >&2; exit 101", "it does not compile: error: no"),
+        ("printf '\\377\\376' >&2; exit 1", "it does not compile: "),
+    ],
+)
+def test_a_compiler_of_what_was_generated_fails_in_one_sentence(
+    tmp_path, monkeypatch, body, sentence
+):
+    stand_in(tmp_path, "cargo", body)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv(programs.LIMIT, "0.5")
+    with pytest.raises(PitbError, match=sentence):
+        cargo.build_generated(tmp_path, tmp_path / "target", "it")
+
+
 CONFIG = """tolerance: 1e-6
 threads: 1
 batch_size: 10
@@ -98,23 +120,13 @@ runs:
 TRACE = "results/traces/burn/x.parquet"
 
 
-def train(root, folder, body, limit=60, limits=None):
+def train(root, folder, body, limit=60):
     """Train burn's run as the pipeline's job does, with a stand-in for the program."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.yaml").write_text(CONFIG.format(limit=limit))
-    command = [sys.executable, root / "scripts/train_burn.py", "burn-optdef-0", "--config"]
-    command += ["config.yaml", "--schema", root / "config/schema.json", "--results", "results"]
-    command += ["--program", body or root / "target/release/optdef"]
-    ended = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, programs.LIMIT: str(limit)},
-        capture_output=True,
-        text=True,
-        preexec_fn=limits,
-    )
-    assert "Traceback" not in ended.stderr
-    return ended.returncode, ended.stderr
+    where = ("--config", "config.yaml", "--schema", root / "config/schema.json")
+    where += ("--results", "results", "--program", body or root / "target/release/optdef")
+    return script(root, folder, "train_burn.py", "burn-optdef-0", *where, limit=limit)
 
 
 @POSIX

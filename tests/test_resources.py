@@ -40,11 +40,12 @@ def stated(rule, name, attempt=1):
 
 def measured(folder):
     """What the benchmarks below a folder say: the rule's benchmark, seconds and megabytes."""
-    for path in sorted((folder / "results/benchmarks").glob("*.tsv")):
+    for path in sorted((folder / "results/benchmarks").rglob("*.tsv")):
         with path.open(encoding="utf-8") as file:
             for row in csv.DictReader(file, delimiter="\t"):
                 memory = [float(row[key]) for key in ("max_rss", "max_pss") if row[key] != "NA"]
-                yield f"results/benchmarks/{path.name}", float(row["s"]), max(memory, default=0.0)
+                where = path.relative_to(folder).as_posix()
+                yield where, float(row["s"]), max(memory, default=0.0)
 
 
 def rule_of(rules, path):
@@ -113,6 +114,15 @@ def test_what_is_stated_holds_up_against_what_was_measured(rules, root):
 def test_too_little_is_seen(rules, seconds, megabytes, said):
     found = complaints(rules, [("results/benchmarks/train_pytorch-0.tsv", seconds, megabytes)])
     assert [re.search(r": (\w+)=", line).group(1) for line in found] == said
+
+
+def test_a_batch_of_a_sweep_that_takes_too_much_is_seen(rules, tmp_path):
+    path = tmp_path / "results/benchmarks/sweeps/small/burn-0of4.tsv"
+    path.parent.mkdir(parents=True)
+    path.write_text("s\tmax_rss\tmax_pss\n1.5\t900.0\tNA\n")
+    assert complaints(rules, measured(tmp_path)) == [
+        "train_sweep_burn: mem_mb=1000 of 1475, results/benchmarks/sweeps/small/burn-0of4.tsv"
+    ]
 
 
 MEETING = """

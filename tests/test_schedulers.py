@@ -554,7 +554,7 @@ def test_what_the_program_leaves_out_or_refuses_is_said(program, tmp_path):
         burn_rates(cases, program({"schedules": {}}))
     with pytest.raises(PitbError, match="failed: error: a reason"):
         burn_rates(cases, program({"schedules": answer}, 2))
-    with pytest.raises(PitbError, match="missing cannot be run: No such file"):
+    with pytest.raises(PitbError, match="missing does not run: No such file"):
         burn_rates(cases, tmp_path / "missing")
     with pytest.raises(PitbError, match="does not list burn's schedulers: no"):
         burn_variants(program({"schedules": {"none": {"error": "no"}}}))

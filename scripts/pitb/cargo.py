@@ -70,10 +70,9 @@ def build_generated(folder: Path, target: Path, what: str) -> str:
     """
     command = ["cargo", "build", "--release", "--offline"]
     command += ["--manifest-path", str(folder / "Cargo.toml"), "--target-dir", str(target)]
-    try:
-        ended = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
-    except FileNotFoundError:
-        raise PitbError("cargo is not installed or not on the PATH") from None
+    if shutil.which("cargo") is None:
+        raise PitbError("cargo is not installed or not on the PATH")
+    ended = programs.captured(command)
     compiled = re.findall(r"^ +Compiling ([\w-]+) v", ended.stderr, re.MULTILINE)
     print(f"compiled: {', '.join(dict.fromkeys(compiled)) or 'nothing'}", flush=True)
     if ended.returncode:

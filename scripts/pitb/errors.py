@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import io
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -13,7 +14,22 @@ EXIT_ERROR = 2
 
 
 class PitbError(Exception):
-    """Says in one sentence what is wrong, where, and what would be right."""
+    """Says in one sentence what is wrong, where, and what would be right.
+
+    Further arguments are further lines. What files and users call things stands in sentences, so
+    what would break a line, or move a terminal's cursor, is shown as Python writes it.
+    """
+
+    def __str__(self) -> str:
+        """The sentence, and the further lines."""
+        return "\n".join(_CONTROL.sub(_escaped, str(line)) for line in self.args)
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def _escaped(found: "re.Match[str]") -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:

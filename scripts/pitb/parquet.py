@@ -156,7 +156,8 @@ def _check_columns(schema: Any, columns: Mapping[str, str], path: Path, exactly:
         if not exactly and kind == "string" and found in texts:
             continue
         if found != known[kind]:
-            raise PitbError(f"{path}: column '{name}' is {schema.field(name).type}, not {kind}")
+            said = str(found).strip().partition("<")[2].removesuffix(">")
+            raise PitbError(f"{path}: column '{name}' is {said or found!r}, not {kind}")
     if exactly and names != list(columns):
         raise PitbError(f"{path} has other columns than {', '.join(columns)}")
 

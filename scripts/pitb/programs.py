@@ -16,6 +16,8 @@ from pitb.files import read_json
 
 LIMIT = "PITB_TIME_LIMIT"
 """The environment variable that holds ``time_limit`` of the configuration, in seconds."""
+GRACE = 5.0
+"""Seconds after its limit in which a process may end itself with a sentence."""
 _MAGIC = b"PAR1"
 
 
@@ -34,19 +36,21 @@ def limit() -> float | None:
     raise PitbError(f"the environment variable {LIMIT} must be a number of seconds, not {text!r}")
 
 
-def run(command: Sequence[Any], check: bool = True, **options: Any) -> Any:
-    """Run a program to its end, as ``subprocess.run`` does, which has the ``options``.
+def run(command: Sequence[Any], check: bool = True, name: str | None = None, **options: Any) -> Any:
+    """Run a program to its end, as ``subprocess.Popen`` does, which has the ``options``.
 
     Args:
         command: The program and its arguments.
         check: Whether an exit code other than 0 is an error.
+        name: What the sentences call it; by default the program's own name.
         options: Further options.
 
     Raises:
         PitbError: It does not start, was ended by a signal, took longer than `limit`, or, with
             ``check``, ended with an exit code other than 0.
     """
-    name, seconds, expired = Path(command[0]).name, limit(), threading.Event()
+    name = name or Path(command[0]).name
+    seconds, expired = limit(), threading.Event()
     sys.stdout.flush()
     try:
         # No session of its own: whoever ends the pipeline's process group ends it too.
@@ -84,8 +88,19 @@ def run(command: Sequence[Any], check: bool = True, **options: Any) -> Any:
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
+def captured(command: Sequence[Any], name: str | None = None) -> "subprocess.CompletedProcess[str]":
+    """The same, with what it prints as text; an exit code other than 0 is no error."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    ended: subprocess.CompletedProcess[str] = run(
+        command, check=False, name=name, **pipes, encoding="utf-8", errors="replace"
+    )
+    return ended
+
+
 def limit_this_process(what: str) -> None:
     """End this process with a sentence once it has taken longer than `limit`.
+
+    Where it cannot even say that, SIGALRM ends it `GRACE` later.
 
     Args:
         what: What it does, as the sentence begins.
@@ -106,6 +121,10 @@ def limit_this_process(what: str) -> None:
     timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
+    # A thread says nothing while other code holds the interpreter; the system then ends it all.
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds + GRACE)
 
 
 def check_whole(paths: Iterable[Path], program: str) -> None:

@@ -7,6 +7,7 @@ Slurm that runs already is left alone: the commands find this one by SLURM_CONF.
 
 import getpass
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -30,6 +31,10 @@ HOW = "on Debian or Ubuntu, apt install slurmctld slurmd slurm-client munge"
 SECONDS = 60
 # On Debian daemons stand where the PATH of an ordinary user does not lead.
 PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
+
+SUBMITTED = re.compile(
+    r"submitted with SLURM jobid (\d+) \(log: \S.*?/slurm_logs/rule_(\w+)/", re.DOTALL
+)
 
 CONFIGURATION = """\
 ClusterName=pitb
@@ -87,6 +92,11 @@ def free_ports(count: int) -> list[int]:
     for item in sockets:
         item.close()
     return ports
+
+
+def submitted(printed: str) -> dict[str, str]:
+    """The jobs that Snakemake says it handed to Slurm: the name of a rule by the job's id."""
+    return dict(SUBMITTED.findall(printed))
 
 
 class Cluster:
@@ -206,7 +216,8 @@ class Cluster:
                     for pattern in ("*.out", "*.log")
                     for path in sorted(self.folder.glob(pattern))
                 )
-                raise PitbError(f"waited for {what}, which did not come; the daemons said:\n{said}")
+                first = f"waited for {what}, which did not come; the daemons said:"
+                raise PitbError(first, *said.splitlines())
             time.sleep(0.1)
 
     def jobs(self) -> dict[str, dict[str, str]]:

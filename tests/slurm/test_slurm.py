@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import cluster as slurm
 import pytest
 
-from pitb.cargo import PROGRAMS
+from clones import copy_project, files_below, result_bytes
 
 pytestmark = [pytest.mark.slurm, pytest.mark.pipeline, pytest.mark.torch]
 
@@ -20,30 +21,24 @@ HOOKS = Path(__file__).parent / "hooks"
 # Polled sooner than the profile says: jobs of a test take seconds.
 PROFILE = ("--profile", "profiles/slurm", "--slurm-init-seconds-before-status-checks", "2")
 PROFILE += ("--max-threads", str(min(8, os.cpu_count() or 1)))
-SAME = ("traces", "comparisons", "tables", "evidence")
-PROBES = ("noassign", "discard", "must-use")
-SUBMITTED = re.compile(
-    r"submitted with SLURM jobid (\d+) \(log: \S.*?/slurm_logs/rule_(\w+)/", re.DOTALL
-)
-
-
-def bytes_of(folder):
-    """Every file that must come out the same, by its path."""
-    results = folder / "results"
-    files = [*results.glob("ledger.*"), *results.glob("comparisons.*")]
-    files += [path for name in SAME for path in (results / name).rglob("*") if path.is_file()]
-    return {path.relative_to(results).as_posix(): path.read_bytes() for path in files}
-
-
-def submitted(printed):
-    """The jobs that Snakemake handed to Slurm: the name of a rule by the job's id."""
-    return dict(SUBMITTED.findall(printed))
 
 
 def memory_mb(job):
     """What Slurm says that a job asked for."""
     number, unit = re.search(r"mem=([0-9.]+)([MG])", job["Tres"]).groups()
     return round(float(number) * {"M": 1, "G": 1024}[unit])
+
+
+SWEEP = """name: small
+batches: 4
+design:
+  - grid:
+      optimizer: [SGD, Adam, AdamW, RMSprop, Adagrad]
+      lr: [0.001, 0.01, 0.1, 1e30]
+      burn: [aligned, defaults]
+      steps: [3]
+"""
+SWEPT = "results/sweeps/small/summary.md"
 
 
 @pytest.fixture(scope="module")
@@ -73,18 +68,7 @@ def project(base, root, programs, local):
     What the compiler says is copied too: asking it again would build the workspace again.
     """
     folder = base / "pröject $HOME 项目"
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
-    copies = {root / name: folder / name for name in names.split("\0") if name}
-    for name in PROGRAMS:
-        copies[programs / name] = folder / "target/release" / name
-    for name in PROBES:
-        path = f"results/evidence/{name}.json"
-        copies[local / path] = folder / path
-    for source, copy in copies.items():
-        if source.is_file():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, copy)
+    copy_project(root, folder, local)
     return folder
 
 
@@ -193,7 +177,7 @@ def test_all_of_it_with_one_job_that_fails_and_one_that_is_cancelled(
     assert "comparisons: 17: 8 OK, 9 MISMATCH, 0 error" in printed
     assert "ledger: 258 published figures: 258 agrees, 0 differs, 0 missing" in printed
     assert printed.count("ledger: 258 published") == 1  # jobs do not say it too
-    jobs = submitted(printed)
+    jobs = slurm.submitted(printed)
     found = sorted((rule, cluster.jobs()[job]["JobState"]) for job, rule in jobs.items())
     print("\n", *(f"{rule}: {state}\n" for rule, state in found))
     assert found == sorted(
@@ -224,7 +208,7 @@ def test_all_of_it_with_one_job_that_fails_and_one_that_is_cancelled(
 
 
 def test_the_bytes_are_those_of_a_local_run(project, local):
-    here, there = bytes_of(project), bytes_of(local)
+    here, there = result_bytes(project), result_bytes(local)
     assert len(there) > 100
     assert here == there
 
@@ -232,7 +216,7 @@ def test_the_bytes_are_those_of_a_local_run(project, local):
 def test_a_second_call_has_nothing_to_do(on_slurm):
     printed = on_slurm().ends_with(0)
     assert "Nothing to be done" in printed
-    assert not submitted(printed)
+    assert not slurm.submitted(printed)
 
 
 def test_what_config_sets_reaches_the_jobs(base, root, project, on_slurm):
@@ -240,7 +224,7 @@ def test_what_config_sets_reaches_the_jobs(base, root, project, on_slurm):
     before = (project / target).read_bytes()
     change = ("--config", "tolerance=1e-5", "threads=1")
     printed = on_slurm(target, *change).ends_with(0)
-    assert set(submitted(printed).values()) == {"compare_traces_0"}
+    assert set(slurm.submitted(printed).values()) == {"compare_traces_0"}
     folder = base / "local, changed"
     folder.mkdir()
     call(
@@ -254,9 +238,39 @@ def test_a_job_that_takes_more_memory_than_it_states_is_killed(cluster, project,
     little = ("--set-resources", "train_pytorch_0:mem_mb=300", "--retries", "0")
     target = "results/traces/pytorch/adamw.parquet"
     printed = on_slurm(target, "--forcerun", "train_pytorch_0", *little).ends_with(1)
-    ((job, rule),) = submitted(printed).items()
+    ((job, rule),) = slurm.submitted(printed).items()
     assert rule == "train_pytorch_0"
     assert cluster.jobs()[job]["JobState"] == "FAILED"
     (log,) = (project / ".snakemake/slurm_logs").rglob(f"{job}.log")
     assert "Exceeded job memory limit" in log.read_text(encoding="utf-8")
     assert not (project / target).exists()
+
+
+def test_a_sweep_is_as_many_jobs_as_it_has_batches_and_the_same_bytes(
+    base, cluster, root, project, on_slurm
+):
+    folders = [project, base / "local sweep 扫描"]
+    for folder in folders:
+        path = folder / "config/sweeps/small.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(SWEEP, encoding="utf-8")
+    running = on_slurm(SWEPT, fail="train_sweep_burn.py")
+    printed = running.ends_with(0)
+    states = {name: job["JobState"] for name, job in cluster.jobs().items()}
+    found = Counter((rule, states[job]) for job, rule in slurm.submitted(printed).items())
+    print("\n", *(f"{rule}: {count} {state}\n" for (rule, state), count in found.items()))
+    assert found == {
+        ("train_sweep_pytorch", "COMPLETED"): 4,
+        ("train_sweep_burn", "FAILED"): 1,
+        ("train_sweep_burn", "COMPLETED"): 4,
+        ("compare_sweep", "COMPLETED"): 4,
+        ("summarise_sweep", "COMPLETED"): 1,
+    }
+    where = ("-s", root / "Snakefile", "--directory", folders[1], "--cores", "2")
+    call(root, SWEPT, *where).ends_with(0)
+    here, there = (files_below(folder / "results", "sweeps") for folder in folders)
+    assert len(there) == 4 * 5 + 2 + 6
+    assert here == there
+    assert b"40 runs:" in here["sweeps/small/summary.md"]
+    printed = on_slurm(SWEPT).ends_with(0)
+    assert "Nothing to be done" in printed

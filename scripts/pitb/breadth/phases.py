@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pitb import programs
 from pitb.errors import PitbError
 
 Plan = dict[str, Any]
@@ -48,7 +49,7 @@ def check_left(before: Stamps, program: Path | str) -> None:
     """See to it that ``program`` has left a trace of each run, one that was not there ``before``.
 
     Raises:
-        PitbError: It has not; names the first run.
+        PitbError: It has not, or one is not whole; names the first.
     """
     missing = [run for run, (path, stamp) in before.items() if _stamp(path) in (None, stamp)]
     if missing:
@@ -57,6 +58,7 @@ def check_left(before: Stamps, program: Path | str) -> None:
         raise PitbError(
             f"{program} has ended well, but {first} (and of {len(missing)} runs in all)"
         )
+    programs.check_whole((path for path, _ in before.values()), str(program))
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -138,7 +138,8 @@ def fill_all(paths: Iterable[Path], contents: Callable[[Path], Contents]) -> lis
         except PitbError as error:
             errors.append(str(error))
     if errors:
-        raise PitbError("\nerror: ".join(dict.fromkeys(errors)))
+        first, *others = dict.fromkeys(errors)
+        raise PitbError(first, *(f"error: {error}" for error in others))
     return list(found.values())
 
 

@@ -310,8 +310,10 @@ def _typed(kind: str, value: Any, name: str, path: str) -> Any:
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise wrong("a number")
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise wrong("a number of 64 bits")
     if kind == "usize":
-        if value != int(value) or value < 0:
+        if not float(value).is_integer() or value < 0:
             raise wrong("a whole number of 0 or more")
         return int(value)
     # An f32 as its shortest decimal: 0.9, not 0.8999999761581421.

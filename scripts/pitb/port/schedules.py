@@ -130,6 +130,8 @@ def _number(node: Config, name: str, default: Any = None) -> Any:
     if not is_number(value):
         what = "depends on the run" if isinstance(value, Placeholder | Expression) else "is missing"
         raise NotCarriedOver(f"{name} of {node['class']} {what}")
+    if not math.isfinite(value):
+        raise NotCarriedOver(f"{name}={value!r} of {node['class']} is no finite number")
     return value
 
 

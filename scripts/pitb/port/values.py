@@ -18,8 +18,8 @@ from pitb.port.source import Source, line_of
 
 DEEPEST = 150
 """Expressions within expressions."""
-BITS = 4096
-"""Of a whole number."""
+BITS = 1023
+"""Of a whole number: each has a float64 near it."""
 ITEMS = 100_000
 """Of a list."""
 _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -171,7 +171,7 @@ class Evaluator:
 
     def _known(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Constant):
-            return node.value
+            return self._computed(node, lambda: node.value)
         if self.names and (given := self.source.code(node)) in self.names:
             return self.names[given]
         if isinstance(node, (ast.Tuple, ast.List)):

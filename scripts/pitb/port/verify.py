@@ -9,13 +9,12 @@ name, which no option could align.
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pitb import libraries, schedulers
+from pitb import libraries, programs, schedulers
 from pitb.breadth import cases, coverage, reproductions
 from pitb.breadth.cases import Case, OptionSet
 from pitb.breadth.judge import Judge, Outcome
@@ -423,9 +422,7 @@ def _train_burn(
     ]
     batch = folder / "runs.json"
     write_json(batch, {"problems": plan["problems"], "runs": specs}, indent=None)
-    ended = subprocess.run(
-        [program, batch, folder / "traces"], capture_output=True, encoding="utf-8", check=False
-    )
+    ended = programs.captured([program, batch, folder / "traces"], "the generated program")
     if ended.returncode:
         raise PitbError(f"the generated program fails: {' '.join(ended.stderr.split())}")
 

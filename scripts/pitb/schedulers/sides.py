@@ -3,7 +3,6 @@
 import copy
 import json
 import re
-import subprocess
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pitb import programs
 from pitb.errors import PitbError, nearest
 from pitb.files import read_json
 from pitb.schedulers import reference
@@ -159,10 +159,7 @@ def burn_rates(cases: Sequence[Case], program: Path, resume: bool = False) -> di
         file, out = Path(folder, "schedules.json"), Path(folder, "rates.json")
         file.write_text(json.dumps({"schedules": schedules}), encoding="utf-8")
         command: list[str | Path] = [program, "--schedules", file, "--out", out]
-        try:
-            ended = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
-        except OSError as error:
-            raise PitbError(f"{program.name} cannot be run: {error.strerror}") from None
+        ended = programs.captured(command)
         if ended.returncode != 0:
             said = " ".join(ended.stderr.split()) or "it does not say why"
             raise PitbError(f"{program.name} --schedules failed: {said}")

@@ -1,9 +1,9 @@
 """A batch of a sweep trained on one side, into one file."""
 
-import subprocess
 import tempfile
 from pathlib import Path
 
+from pitb import programs
 from pitb.errors import PitbError
 from pitb.files import write_json
 from pitb.problems import problem
@@ -57,11 +57,12 @@ def train_burn(batch: Batch, program: Path, path: Path) -> None:
         found: dict[str, object] = {}
         if specs:
             write_json(listed, value, indent=None)
-            _call([program.resolve(), "--batch", listed, "--out", together])
+            programs.run([program.resolve(), "--batch", listed, "--out", together])
+            programs.check_whole([together], program.name)
             found = dict(dataset.read_together(together))
         if set(found) != set(names):
             lost = sorted(set(names) ^ set(found))[0]
-            raise PitbError(f"{program} left out or added the run {names.get(lost, lost)}")
+            raise PitbError(f"{program.name} left out or added the run {names.get(lost, lost)}")
         of = {name: found[identity] for identity, name in names.items()}
         for name in batch["points"]:
             outcome = of.get(name, reasons.get(name))
@@ -69,12 +70,3 @@ def train_burn(batch: Batch, program: Path, path: Path) -> None:
                 writer.add(name, outcome)
             else:
                 writer.refuse(name, str(outcome))
-
-
-def _call(command: list[Path | str]) -> None:
-    try:
-        code = subprocess.run(command, check=False).returncode
-    except OSError as error:
-        raise PitbError(f"{command[0]} does not run: {error.strerror}") from None
-    if code != 0:
-        raise PitbError(f"{command[0]} ended with exit code {code}")
