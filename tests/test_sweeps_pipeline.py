@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -17,51 +17,45 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+import clones
+import sweeping
 from pitb import compare, trace
 from pitb.errors import PitbError
 from pitb.sweeps import dataset, judge, plan, runs
+from sweeping import EDITED, SWEEP, TARGET
 
 pytestmark = pytest.mark.pipeline
 ROOT = Path(__file__).parent.parent
-TARGET = "results/sweeps/small/summary.md"
-SWEEP = """name: small
-batches: 2
-tolerance: 1e-5
-design:
-  - grid: {optimizer: [SGD, AdamW], lr: [0.01, 0.1], burn: [aligned, defaults], steps: [3]}
-  - list:
-      - {optimizer: Adam, lr: 0.1, dtype: float64, steps: 3}
-      - {optimizer: Adam, lr: 0.1, problem: nan, steps: 5}
-      - {optimizer: SGD, lr: 1e30}
-      - {optimizer: SGD, lr: 0.1, options: {maximize: true}}
-      - {optimizer: Adam, lr: 0.1, options: {betas: [1.5, 0.9]}}
-      - {optimizer: Muon, lr: 0.1}
-"""
 
 
-def snakemake(work: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "2"]
-    return subprocess.run(
-        [*command, "--directory", str(work), *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PITB_SAY_SUMMARY_LATER": "1"},
-    )
+@dataclass(frozen=True)
+class Made:
+    """A sweep that was trained undisturbed, what it came to, and how long that took."""
+
+    folder: Path
+    content: dict[str, bytes]
+    seconds: float
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Path:
-    folder = tmp_path_factory.mktemp("a sweep 扫描")
-    (folder / "config/sweeps").mkdir(parents=True)
-    (folder / "config/sweeps/small.yaml").write_text(SWEEP, encoding="utf-8")
-    ended = snakemake(folder, TARGET)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return folder
+def made(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Made:
+    folder = sweeping.put(tmp_path_factory.mktemp("a sweep 扫描"))
+    return Made(folder, *sweeping.train(ROOT, folder))
+
+
+@pytest.fixture(scope="module")
+def work(made: Made) -> Path:
+    return made.folder
 
 
 @pytest.fixture(scope="module")
 def sweep(work: Path) -> Path:
     return work / "results/sweeps/small"
+
+
+def snakemake(work: Path, *words: str) -> tuple[int, str]:
+    ended: tuple[int, str] = clones.snakemake(work, *sweeping.arguments(ROOT, work), *words)
+    return ended
 
 
 def batch_of(sweep: Path, name: str) -> tuple[plan.Batch, dataset.Batch, dataset.Batch]:
@@ -100,11 +94,10 @@ def test_it_compares_as_two_traces_are_compared(sweep: Path, name: str) -> None:
     written = collections.defaultdict(list)
     for row in pq.read_table(sweep / "comparisons" / f"{name}.parquet").to_pylist():
         written[row.pop("run")].append(row)
-    outcomes = {
-        item["run"]: item for item in judge.read_outcomes(sweep / f"outcomes/{name}.parquet")
-    }
+    found = judge.read_outcomes(sweep / f"outcomes/{name}.parquet")
     compared = 0
-    for run, outcome in outcomes.items():
+    for outcome in found:
+        run = outcome["run"]
         if outcome["verdict"] not in ("OK", "MISMATCH"):
             continue
         prescribed = batch["points"][run].problem == "nan"
@@ -220,17 +213,20 @@ def test_a_lost_run_breaks_the_sum(sweep: Path, tmp_path: Path) -> None:
         judge.judge(batch, pytorch, burn)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there are no process groups to kill here")
+def test_a_sweep_that_was_killed_ends_with_the_same_bytes(made: Made, tmp_path: Path) -> None:
+    """At one moment; test_faults_sweeps.py has more."""
+    seconds = made.seconds * sweeping.moment(sweeping.IN_CI)
+    sweeping.kill_and_go_on(ROOT, tmp_path / "killed 杀", seconds, made.content)
+
+
 def test_again_nothing_and_after_one_edit_one_batch(work: Path) -> None:
-    ended = snakemake(work, "-n", TARGET)
-    assert "Nothing to be done" in ended.stdout + ended.stderr
-    path = work / "config/sweeps/small.yaml"
-    path.write_text(SWEEP.replace("lr: 1e30", "lr: 1e29"), encoding="utf-8")
-    said = snakemake(work, "-n", TARGET)
-    path.write_text(SWEEP, encoding="utf-8")
-    jobs = {
-        name: int(count)
-        for name, count in re.findall(r"^(\w+)\s+(\d+)$", said.stdout + said.stderr, re.MULTILINE)
-    }
+    _, said = snakemake(work, "-n", TARGET)
+    assert "Nothing to be done" in said
+    sweeping.put(work, EDITED)
+    _, said = snakemake(work, "-n", TARGET)
+    sweeping.put(work)
+    jobs = {name: int(count) for name, count in re.findall(r"^(\w+)\s+(\d+)$", said, re.MULTILINE)}
     assert jobs == {
         "train_sweep_pytorch": 1,
         "train_sweep_burn": 1,
@@ -254,10 +250,10 @@ def test_the_same_again_gives_the_same_bytes(work: Path, sweep: Path, tmp_path: 
 def test_a_mistake_ends_the_call_with_one_sentence(work: Path) -> None:
     text = SWEEP.replace("small", "wrong").replace("SGD", "SDG")
     (work / "config/sweeps/wrong.yaml").write_text(text)
-    ended = snakemake(work, "-n", "results/sweeps/wrong/summary.md")
+    code, said = snakemake(work, "-n", "results/sweeps/wrong/summary.md")
     (work / "config/sweeps/wrong.yaml").unlink()
-    assert ended.returncode == 2
-    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert code == 2
+    lines = [line for line in said.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1
     assert "config/sweeps/wrong.yaml, line 5" in lines[0]
 
