@@ -21,7 +21,7 @@ import clones
 import sweeping
 from pitb import compare, trace
 from pitb.errors import PitbError
-from pitb.sweeps import dataset, judge, plan, runs
+from pitb.sweeps import dataset, judge, outcomes, plan, runs
 from sweeping import EDITED, SWEEP, TARGET
 
 pytestmark = pytest.mark.pipeline
@@ -75,7 +75,7 @@ def test_every_run_has_its_verdict(sweep: Path) -> None:
     assert len(found) == len(rows) == 14
     verdicts = collections.Counter(row["verdict"] for row in rows)
     assert verdicts == {"OK": 7, "MISMATCH": 4, "declared skip": 3}
-    skipped = sorted(row["reason"] for row in rows if row["verdict"] == judge.SKIPPED)
+    skipped = sorted(row["reason"] for row in rows if row["verdict"] == outcomes.SKIPPED)
     assert [reason.partition(" ")[0] for reason in skipped] == ["burn:", "pytorch:", "pytorch:"]
     (diverged,) = (row for row in rows if row["lr"] == 1e30)
     assert diverged["verdict"] == "MISMATCH"
@@ -94,7 +94,7 @@ def test_it_compares_as_two_traces_are_compared(sweep: Path, name: str) -> None:
     written = collections.defaultdict(list)
     for row in pq.read_table(sweep / "comparisons" / f"{name}.parquet").to_pylist():
         written[row.pop("run")].append(row)
-    found = judge.read_outcomes(sweep / f"outcomes/{name}.parquet")
+    found = outcomes.read_outcomes(sweep / f"outcomes/{name}.parquet")
     compared = 0
     for outcome in found:
         run = outcome["run"]
@@ -179,7 +179,7 @@ def test_a_value_that_is_altered_flips_the_verdict(sweep: Path) -> None:
         (item,) = (a for a in after if a.run == fine)
         assert item.verdict == "error" or item.verdict == "MISMATCH"
         assert item.first_nonfinite_burn == last.step
-        assert item.first_nonfinite_pytorch == judge.NEVER
+        assert item.first_nonfinite_pytorch == outcomes.NEVER
 
 
 def test_another_start_is_no_comparison(sweep: Path) -> None:

@@ -7,10 +7,9 @@ under the key ``pitb``: ``layouts``, the contents that runs have in common; and 
 """
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from pitb.trace import Entry, Trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 SCHEMA_VERSION = 1
 GROUP = 1 << 17
@@ -133,27 +133,46 @@ def _metadata(writer: Writer) -> dict[str, Any]:
 def _table(side: str, runs: list[tuple[str, Trace]]) -> "pa.Table":
     import pyarrow as pa
 
-    values = np.concatenate([found.values for _, found in runs])
-    counts = np.array([math.prod(e.shape) for _, found in runs for e in found.entries])
-    starts = np.repeat(np.cumsum(counts) - counts, counts)
-    entries = [entry for _, found in runs for entry in found.entries]
+    def column(name: str) -> "pa.Array":
+        if name == "value":
+            return pa.array(np.concatenate([found.values for _, found in runs]))
+        items, counts = _listed(name, side, [(run, found.entries) for run, found in runs])
+        if isinstance(items, list):
+            places = {item: place for place, item in enumerate(dict.fromkeys(items))}
+            indices = np.array([places[item] for item in items], dtype=np.int32)
+            repeated = pa.array(np.repeat(indices, counts))
+            return pa.DictionaryArray.from_arrays(repeated, pa.array(list(places)))
+        return pa.array(_numbers(name, items, counts))
 
-    def text(items: list[str], repeats: NDArray[np.int64]) -> "pa.Array":
-        places = {item: place for place, item in enumerate(dict.fromkeys(items))}
-        indices = np.repeat(np.array([places[item] for item in items], dtype=np.int32), repeats)
-        return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(list(places)))
+    return pa.Table.from_arrays([column(name) for name in COLUMNS], schema=schema())
 
-    sizes = np.array([len(found.values) for _, found in runs])
-    columns = [
-        text([name for name, _ in runs], sizes),
-        text([side], np.array([len(values)])),
-        pa.array(np.repeat(np.array([entry.step for entry in entries], dtype=np.int32), counts)),
-        text([entry.quantity for entry in entries], counts),
-        text([entry.tensor for entry in entries], counts),
-        pa.array(np.arange(len(values), dtype=np.int64) - starts),
-        pa.array(values),
-    ]
-    return pa.Table.from_arrays(columns, schema=schema())
+
+Runs = list[tuple[str, list[Entry]]]
+Whole = NDArray[np.int64]
+
+
+def _listed(name: str, side: str, runs: Runs) -> tuple[list[str] | Whole, Whole]:
+    """What a column holds, and how many rows each of that has; text as a list."""
+    sizes = np.array([sum(entry.count for entry in entries) for _, entries in runs], dtype=np.int64)
+    if name == "run":
+        return [run for run, _ in runs], sizes
+    if name == "side":
+        return [side], np.array([sizes.sum()])
+    entries = [entry for _, listed in runs for entry in listed]
+    counts = np.array([entry.count for entry in entries], dtype=np.int64)
+    if name == "index":
+        return np.cumsum(counts) - counts, counts
+    if name == "step":
+        return np.array([entry.step for entry in entries], dtype=np.int64), counts
+    return [getattr(entry, name) for entry in entries], counts
+
+
+def _numbers(name: str, items: Whole, counts: Whole) -> NDArray[Any]:
+    """The rows of a column of numbers."""
+    repeated = np.repeat(items, counts)
+    if name == "index":  # counts on from where its tensor begins
+        return np.arange(len(repeated), dtype=np.int64) - repeated
+    return repeated.astype(np.int32)
 
 
 @dataclass
@@ -199,41 +218,116 @@ def read(path: Path) -> Batch:
     """Read the traces of one side of a batch.
 
     Raises:
-        PitbError: It is missing, or not such a file.
+        PitbError: It is missing, or not such a file, or a column is not what its metadata lists.
     """
     if not path.is_file():
         raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(path, memory_map=False) as file:
-            names = [field.name for field in file.schema_arrow]
-            if names != list(COLUMNS):
-                raise PitbError(f"{path} has other columns than {', '.join(COLUMNS)}")
-            values = file.read(columns=["value"], use_threads=False).column(0)
-            metadata = json.loads((file.metadata.metadata or {})[trace.METADATA_KEY])
-        if values.null_count:
-            raise PitbError(f"{path}: column 'value' holds nulls")
-        layouts = [
-            [Entry(**{**item, "shape": tuple(item["shape"])}) for item in layout]
-            for layout in metadata["layouts"]
+    text = [name for name, kind in COLUMNS.items() if kind == "string"]
+    with (
+        _sentences(path, "is no batch of a sweep"),
+        pq.ParquetFile(path, memory_map=False, read_dictionary=text) as file,
+    ):
+        if not file.schema_arrow.equals(schema()):
+            raise PitbError(f"{path} has other columns than {', '.join(COLUMNS)}")
+        metadata = _metadata_of(file, path)
+        found = _parse(path, metadata)
+        traced = [
+            (name, found.layouts[run["layout"]])
+            for name, run in found.runs.items()
+            if "refused" not in run
         ]
-        runs = {run["run"]: run for run in metadata["runs"]}
-        found = Batch(path, values.to_numpy(), layouts, runs, metadata["common"])
-        rows = sum(
-            sum(entry.count for entry in layouts[run["layout"]])
-            for run in runs.values()
-            if "layout" in run
-        )
+        rows = sum(entry.count for _, entries in traced for entry in entries)
+        if rows != file.metadata.num_rows:
+            held = file.metadata.num_rows
+            raise PitbError(f"{path} lists {rows} values in its metadata but holds {held}")
+        for name in list(COLUMNS)[:-1]:
+            items, counts = _listed(name, metadata["side"], traced)
+            column = file.read(columns=[name], use_threads=False).column(0)
+            if not _holds(name, column, items, counts):
+                raise PitbError(f"{path}: column '{name}' is not what its metadata lists")
+        values = file.read(columns=["value"], use_threads=False).column(0)
+        if len(values) != rows or values.null_count:
+            raise PitbError(f"{path} holds {len(values)} of {rows} values, or nulls among them")
+        found.values = values.to_numpy()
+    return found
+
+
+@contextmanager
+def _sentences(path: Path, what: str) -> Iterator[None]:
+    """Whatever is raised of a file is a sentence: of pyarrow, or of metadata that is not ours."""
+    import pyarrow as pa
+
+    try:
+        yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         first = (str(error).splitlines() or ["malformed"])[0]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
-        raise PitbError(f"{path} is no batch of a sweep: malformed metadata ({error})") from None
-    if rows != len(found.values):
-        raise PitbError(f"{path} lists {rows} values in its metadata but holds {len(found.values)}")
+    except (
+        *(ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError),
+    ) as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise PitbError(f"{path} {what}: malformed metadata ({first})") from None
+
+
+def _metadata_of(file: "pq.ParquetFile", path: Path) -> dict[str, Any]:
+    raw = (file.metadata.metadata or {}).get(trace.METADATA_KEY)
+    if raw is None:
+        raise PitbError(f"{path} is no batch of a sweep: its metadata has no key 'pitb'")
+    found: dict[str, Any] = json.loads(raw)
     return found
+
+
+def _parse(path: Path, metadata: dict[str, Any]) -> Batch:
+    """A batch without its values.
+
+    Raises:
+        PitbError: Contents do not follow each other, or a run stands twice.
+        ValueError, TypeError, KeyError, AttributeError: It is of another kind.
+    """
+    if metadata["schema"] != SCHEMA_VERSION or not isinstance(metadata["side"], str):
+        raise ValueError(f"schema {metadata['schema']!r} of the side {metadata['side']!r}")
+    common = dict(metadata["common"])
+    layouts = [trace.parse_contents(layout, path) for layout in metadata["layouts"]]
+    counts = [sum(entry.count for entry in layout) for layout in layouts]
+    if any(len({entry.key for entry in layout}) != len(layout) for layout in layouts):
+        raise PitbError(f"{path} lists a tensor twice in its metadata")
+    runs: dict[str, dict[str, Any]] = {}
+    row = 0
+    for run in metadata["runs"]:
+        name = run["run"]
+        if not isinstance(name, str) or name in runs:
+            raise PitbError(f"{path} lists the run {name!r} twice, or by no name")
+        runs[name] = run
+        if "refused" in run:
+            if not isinstance(run["refused"], str):
+                raise ValueError(f"{name} was refused for no reason")
+            continue
+        if run["layout"] not in range(len(layouts)) or run["first_row"] != row:
+            raise PitbError(f"{path} lists the run {name!r} at a wrong row or with other contents")
+        row += counts[run["layout"]]
+        options = {**common, **run["own"]}["configuration"]["options"]
+        if not isinstance(options, dict):
+            raise ValueError(f"{name} has no options")
+    return Batch(path, np.empty(0), layouts, runs, common)
+
+
+def _holds(name: str, column: "pa.ChunkedArray", items: list[str] | Whole, counts: Whole) -> bool:
+    """Whether a column holds this, chunk by chunk: text by its places in each chunk's list."""
+    if column.null_count:
+        return False
+    if not isinstance(items, list):
+        return np.array_equal(column.to_numpy(), _numbers(name, items, counts))
+    places = {item: place for place, item in enumerate(dict.fromkeys(items))}
+    codes = np.repeat(np.array([places[item] for item in items], dtype=np.int32), counts)
+    row = 0
+    for chunk in column.chunks:
+        here = np.array([places.get(item, -1) for item in chunk.dictionary.to_pylist()] or [-1])
+        if not np.array_equal(here[chunk.indices.to_numpy()], codes[row : row + len(chunk)]):
+            return False
+        row += len(chunk)
+    return row == len(codes)
 
 
 def read_together(path: Path) -> Iterator[tuple[str, Trace | str]]:
@@ -242,38 +336,35 @@ def read_together(path: Path) -> Iterator[tuple[str, Trace | str]]:
     Raises:
         PitbError: It is missing, or not such a file.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(path, memory_map=False) as file:
-            values = file.read(columns=["value"], use_threads=False).column(0).to_numpy()
-            metadata = json.loads((file.metadata.metadata or {})[trace.METADATA_KEY])
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        first = (str(error).splitlines() or ["malformed"])[0]
-        raise PitbError(f"{path} is not what a batch is written as: {first}") from None
-    contents = metadata["contents"]
+    with (
+        _sentences(path, "is not what a batch is written as"),
+        pq.ParquetFile(path, memory_map=False) as file,
+    ):
+        trace.check_schema(file.schema_arrow, path)
+        values = file.read(columns=["value"], use_threads=False).column(0).to_numpy()
+        metadata = _metadata_of(file, path)
+        contents = trace.parse_contents(metadata["contents"], path)
+        runs = [_together(run) for run in metadata["runs"]]
     entry = row = 0
-    for run in metadata["runs"]:
-        if "refused" in run:
-            yield run["run"], run["refused"]
+    for name, said, run in runs:
+        if isinstance(said, str):
+            yield name, said
             continue
-        listed = contents[entry : entry + run["entries"]]
-        entry += run["entries"]
-        entries = [
-            Entry(
-                item["step"],
-                item["quantity"],
-                item["tensor"],
-                tuple(item["shape"]),
-                item["dtype"],
-                item["first_row"] - row,
-            )
-            for item in listed
-        ]
-        rows = sum(math.prod(item.shape) for item in entries)
+        listed = contents[entry : entry + said]
+        entry += said
+        entries = [replace(item, first_row=item.first_row - row) for item in listed]
+        rows = sum(item.count for item in entries)
         own = {key: value for key, value in run.items() if key != "entries"}
-        yield run["run"], Trace(entries, values[row : row + rows], own)
+        yield name, Trace(entries, values[row : row + rows], own)
         row += rows
     if entry != len(contents) or row != len(values):
         raise PitbError(f"{path} holds more than its runs")
+
+
+def _together(run: dict[str, Any]) -> tuple[str, str | int, dict[str, Any]]:
+    """A run's name, why it was refused or how many contents it has, and what else is said of it."""
+    if "refused" in run:
+        return str(run["run"]), str(run["refused"]), run
+    return str(run["run"]), range(run["entries"]).stop, run
