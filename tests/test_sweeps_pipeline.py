@@ -14,6 +14,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,7 +22,7 @@ import clones
 import sweeping
 from pitb import compare, trace
 from pitb.errors import PitbError
-from pitb.sweeps import dataset, judge, outcomes, plan, runs
+from pitb.sweeps import dataset, judge, outcomes, plan, runs, summary, training
 from sweeping import EDITED, SWEEP, TARGET
 
 pytestmark = pytest.mark.pipeline
@@ -236,15 +237,73 @@ def test_again_nothing_and_after_one_edit_one_batch(work: Path) -> None:
     }
 
 
-def test_the_same_again_gives_the_same_bytes(work: Path, sweep: Path, tmp_path: Path) -> None:
-    (tmp_path / "0of2.json").write_text("")
-    batch = sweep / "plan/0of2.json"
-    before = (sweep / "traces/burn-0of2.parquet").read_bytes()
-    script = [sys.executable, str(ROOT / "scripts/train_sweep_burn.py"), "0of2"]
-    script += ["--plan", str(batch.parent), "--program", str(ROOT / "target/release/optdef")]
-    out = tmp_path / "again.parquet"
-    subprocess.run([*script, "--out", str(out)], check=True)
-    assert out.read_bytes() == before
+def again(file: Path, folder: Path) -> list[str]:
+    """Plan a sweep, train and compare it in this process; the names of its batches."""
+    found = plan.write(file, folder)
+    batches = list(plan.batches(found, plan.read_places(found, folder)))
+    for name in batches:
+        batch = plan.read_batch(folder / "plan", name)
+        paths = [folder / "traces" / f"{side}-{name}.parquet" for side in plan.SIDES]
+        training.train_pytorch(batch, paths[0])
+        training.train_burn(batch, ROOT / "target/release/optdef", paths[1])
+        verdicts, rows = judge.judge(batch, *map(dataset.read, paths))
+        outcomes.write_rows(batch, rows, folder / "comparisons" / f"{name}.parquet")
+        outcomes.write_outcomes(verdicts, folder / "outcomes" / f"{name}.parquet")
+    runs.write(folder, folder / "runs.parquet")
+    return batches
+
+
+@pytest.mark.torch
+def test_the_same_again_gives_the_same_bytes(made: Made, tmp_path: Path) -> None:
+    """Of both sides and all batches, also in another process and elsewhere."""
+    folder = tmp_path / "results/sweeps/small"
+    assert again(made.folder / "config/sweeps/small.yaml", folder) == list(BATCHES)
+    summary.write(folder / "runs.parquet", plan.read_about(folder / "plan"), folder)
+    assert sweeping.sweep_bytes(tmp_path) == made.content
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("batches", [1, 5])
+def test_other_batches_give_the_same_values_and_verdicts(
+    sweep: Path, tmp_path: Path, batches: int
+) -> None:
+    sweeping.put(tmp_path, SWEEP.replace("batches: 2", f"batches: {batches}"))
+    names = again(tmp_path / "config/sweeps/small.yaml", tmp_path)
+    assert set(names).isdisjoint(BATCHES)
+    for side in plan.SIDES:
+        mine, others = (
+            {
+                run: (part, found)
+                for name in cut
+                for part in [dataset.read(folder / "traces" / f"{side}-{name}.parquet")]
+                for run, found in part.runs.items()
+            }
+            for folder, cut in ((tmp_path, names), (sweep, BATCHES))
+        )
+        assert len(mine) == 14
+        assert mine.keys() == others.keys()
+        for run, (part, found) in mine.items():
+            other = others[run][0]
+            assert part.refused(run) == other.refused(run)
+            if "refused" not in found:
+                one, two = part.trace(run), other.trace(run)
+                assert (one.entries, one.metadata) == (two.entries, two.metadata)
+                assert one.values.tobytes() == two.values.tobytes()
+    for name in ("runs.parquet", "comparisons"):
+        one, two = (
+            ds.dataset(folder / name)
+            .to_table()
+            .sort_by(
+                [(key, "ascending") for key in ("run", "step", "quantity", "tensor")]
+                if name == "comparisons"
+                else "run"
+            )
+            for folder in (tmp_path, sweep)
+        )
+        assert sum(part.num_rows for part in (one, two)) >= 28
+        kept = [column for column in one.column_names if column != "batch"]
+        # As text, since a NaN is not itself.
+        assert repr(one.select(kept).to_pylist()) == repr(two.select(kept).to_pylist())
 
 
 def test_a_mistake_ends_the_call_with_one_sentence(work: Path) -> None:
@@ -263,8 +322,6 @@ def test_a_program_that_leaves_out_a_run_is_refused(sweep: Path, tmp_path: Path)
     program.write_text("#!/bin/sh\nexit 0\n")
     program.chmod(0o755)
     batch = plan.read_batch(sweep / "plan", BATCHES[0])
-    from pitb.sweeps import training
-
     with pytest.raises(PitbError):
         training.train_burn(batch, program, tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
