@@ -1,7 +1,6 @@
 """Sweeps on the built programs: trained, compared, read by others, rerun, and broken on purpose."""
 
 import collections
-import json
 import os
 import re
 import shutil
@@ -21,6 +20,7 @@ import pytest
 import clones
 import sweeping
 from pitb import compare, trace
+from pitb import programs as programs_module
 from pitb.errors import PitbError
 from pitb.sweeps import dataset, judge, outcomes, plan, runs, summary, training
 from sweeping import EDITED, SWEEP, TARGET
@@ -317,13 +317,26 @@ def test_a_mistake_ends_the_call_with_one_sentence(work: Path) -> None:
     assert "config/sweeps/wrong.yaml, line 5" in lines[0]
 
 
-def test_a_program_that_leaves_out_a_run_is_refused(sweep: Path, tmp_path: Path) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="the stand-ins are shell scripts")
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("exit 0", "does not exist|is not a readable"),
+        ("exit 3", "program failed with exit code 3"),
+        ("kill -SEGV $$", "program was ended by signal 11, SIGSEGV"),
+        ("exec sleep 60", "program took longer than 0.5 s and was ended"),
+        ('echo half > "$4"', "is not a readable Parquet file"),
+    ],
+)
+def test_a_program_that_fails_leaves_nothing(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, sentence: str
+) -> None:
+    monkeypatch.setenv(programs_module.LIMIT, "0.5")
     program = tmp_path / "program"
-    program.write_text("#!/bin/sh\nexit 0\n")
+    program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)
     batch = plan.read_batch(sweep / "plan", BATCHES[0])
-    with pytest.raises(PitbError):
+    with pytest.raises(PitbError, match=sentence) as caught:
         training.train_burn(batch, program, tmp_path / "out.parquet")
+    assert "\n" not in str(caught.value)
     assert not (tmp_path / "out.parquet").exists()
-    found = json.loads((sweep / "plan/sweep.json").read_text())
-    assert found["runs"] == 14

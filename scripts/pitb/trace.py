@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pitb.errors import PitbError
-from pitb.files import replacing
+from pitb.files import check_is_file, replacing
 
 # pyarrow is imported where it is used: what only reads does without (`pitb.parquet`).
 if TYPE_CHECKING:
@@ -237,8 +237,7 @@ def read(path: Path) -> Trace:
         from pitb import parts
 
         return parts.read(path)
-    if not path.is_file():
-        raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+    check_is_file(path)
     from pitb import parquet
 
     if not parquet.has_pyarrow():

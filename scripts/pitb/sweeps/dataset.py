@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pitb import trace
 from pitb.errors import PitbError, nearest
-from pitb.files import replacing
+from pitb.files import check_is_file, replacing
 from pitb.trace import Entry, Trace
 
 if TYPE_CHECKING:
@@ -220,8 +220,7 @@ def read(path: Path) -> Batch:
     Raises:
         PitbError: It is missing, or not such a file, or a column is not what its metadata lists.
     """
-    if not path.is_file():
-        raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+    check_is_file(path)
     import pyarrow.parquet as pq
 
     text = [name for name, kind in COLUMNS.items() if kind == "string"]
@@ -336,6 +335,7 @@ def read_together(path: Path) -> Iterator[tuple[str, Trace | str]]:
     Raises:
         PitbError: It is missing, or not such a file.
     """
+    check_is_file(path)
     import pyarrow.parquet as pq
 
     with (

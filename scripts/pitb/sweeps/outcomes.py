@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pitb import compare
 from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
-from pitb.files import replacing
+from pitb.files import check_is_file, replacing
 from pitb.sweeps.plan import Batch
 
 if TYPE_CHECKING:
@@ -120,8 +120,7 @@ def read_outcomes(path: Path) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if not path.is_file():
-        raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+    check_is_file(path)
     try:
         with pq.ParquetFile(path, memory_map=False) as file:
             if not file.schema_arrow.equals(_outcome_schema()):

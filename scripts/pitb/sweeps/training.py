@@ -1,15 +1,36 @@
 """A batch of a sweep trained on one side, into one file."""
 
-import subprocess
+import argparse
 import tempfile
 from pathlib import Path
 
+from pitb import arguments as command_line
+from pitb import programs
 from pitb.errors import PitbError
 from pitb.files import write_json
 from pitb.problems import problem
-from pitb.sweeps import dataset
+from pitb.sweeps import dataset, plan
 from pitb.sweeps.plan import Batch
 from pitb.trace import Trace
+
+
+def parser(doc: str | None, examples: str) -> argparse.ArgumentParser:
+    """What the scripts that train a batch take."""
+    found = command_line.parser(doc, examples)
+    found.add_argument("batch", help="the batch, such as 0of1")
+    found.add_argument("--plan", type=Path, required=True, help="the folder of the plan")
+    found.add_argument("--digest", help="digest that the batch must have")
+    found.add_argument("--out", type=Path, required=True, help="Parquet file to write")
+    return found
+
+
+def batch_of(arguments: argparse.Namespace) -> Batch:
+    """The batch that a command line names.
+
+    Raises:
+        PitbError: As `pitb.sweeps.plan.read_batch`.
+    """
+    return plan.read_batch(arguments.plan, arguments.batch, arguments.digest)
 
 
 def train_pytorch(batch: Batch, path: Path) -> None:
@@ -57,7 +78,7 @@ def train_burn(batch: Batch, program: Path, path: Path) -> None:
         found: dict[str, object] = {}
         if specs:
             write_json(listed, value, indent=None)
-            _call([program.resolve(), "--batch", listed, "--out", together])
+            programs.run([program.resolve(), "--batch", listed, "--out", together])
             found = dict(dataset.read_together(together))
         if set(found) != set(names):
             lost = sorted(set(names) ^ set(found))[0]
@@ -69,12 +90,3 @@ def train_burn(batch: Batch, program: Path, path: Path) -> None:
                 writer.add(name, outcome)
             else:
                 writer.refuse(name, str(outcome))
-
-
-def _call(command: list[Path | str]) -> None:
-    try:
-        code = subprocess.run(command, check=False).returncode
-    except OSError as error:
-        raise PitbError(f"{command[0]} does not run: {error.strerror}") from None
-    if code != 0:
-        raise PitbError(f"{command[0]} ended with exit code {code}")
