@@ -1,5 +1,7 @@
 """Sweeps without training: expansion, names, batches, and every mistake in a file as a sentence."""
 
+import importlib
+import itertools
 import json
 import math
 from collections import Counter
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pitb.docs import measured
 from pitb.errors import PitbError
 from pitb.sweeps import design, plan, random_axes
 from pitb.sweeps.points import Point
@@ -425,6 +428,33 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> 
     assert sentence in str(found.value)
     assert str(found.value).startswith(str(path))
     assert "\n" not in str(found.value)
+
+
+def test_the_sizes_of_batches_that_were_measured_are_a_table(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(root / "bench"))
+    bench = importlib.import_module("sweeps")
+    verdicts = itertools.repeat("5 OK")
+
+    def measure(runs: int, size: int) -> dict[str, Any]:
+        found = {"batches": runs // size, "seconds": 9.0, "processor_s": 8.0, "peak_gb": 1.25}
+        return {**found, "said": next(verdicts)}
+
+    monkeypatch.setattr(bench, "measure", measure)
+    found = {"repeats": 2, **bench.measure_sizes(1024, [64, 512], 2)}
+    content = {"sweep_batches": found, "sweep_5000": None}
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench/bench.json").write_text(json.dumps(content))
+    lines = measured.sweep_batches(tmp_path, "en").splitlines()
+    assert lines[2:] == [
+        "| 64 | 16 | 9.0 s (9.0–9.0) | 8.0 s | 1.25 GB |",
+        "| 512 (default) | 2 | 9.0 s (9.0–9.0) | 8.0 s | 1.25 GB |",
+    ]
+    assert "512（默认）" in measured.sweep_batches(tmp_path, "zh")
+    verdicts = itertools.cycle(["5 OK", "4 OK"])
+    with pytest.raises(SystemExit, match="differ in their verdicts"):
+        bench.measure_sizes(1024, [64, 512], 1)
 
 
 def test_the_plan_removes_what_another_left(tmp_path: Path, root: Path) -> None:
