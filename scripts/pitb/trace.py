@@ -80,7 +80,7 @@ class Entry:
     @property
     def count(self) -> int:
         """Number of its values."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def where(self) -> str:

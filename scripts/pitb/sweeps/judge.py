@@ -51,9 +51,8 @@ def judge(batch: Batch, pytorch: dataset.Batch, burn: dataset.Batch) -> tuple[li
         groups.setdefault(key, []).append(name)
     place = {name: number for number, name in enumerate(names)}
     for (layout_a, layout_b), members in groups.items():
-        group = _Group(
-            batch, members, pytorch, burn, pytorch.layouts[layout_a], burn.layouts[layout_b]
-        )
+        layouts = pytorch.layouts[layout_a].entries, burn.layouts[layout_b].entries
+        group = _Group(batch, members, pytorch, burn, *layouts)
         outcomes |= group.judge(rows, place)
     return [outcomes[name] for name in names], rows
 
