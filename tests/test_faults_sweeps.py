@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 import sweeping
+from clones import check_whole
 
 pytestmark = [
     pytest.mark.pipeline,
@@ -64,3 +65,10 @@ def test_the_moments_are_spread_over_the_run():
     assert found == sorted(found)
     assert found[0] < 1 / 8
     assert found[-1] > 7 / 8
+
+
+def test_a_file_that_is_half_written_under_its_name_is_seen():
+    check_whole({"a": b"whole", "b": b"old", ".c.part": b"ha"}, {"a": b"whole"}, {"b": b"old"})
+    for left in ({"a": b"who"}, {"unknown": b""}):
+        with pytest.raises(AssertionError):
+            check_whole(left, {"a": b"whole"}, {})
