@@ -275,16 +275,32 @@ def recovery(folder: Path, repeats: int) -> dict[str, Any]:
     return {"summary": (folder / "diagnose/summary.txt").read_text().strip(), "repeats": repeats}
 
 
+def swept(*arguments: Any) -> dict[str, Any]:
+    """What bench/sweeps.py says."""
+    ended = subprocess.run(
+        list(map(str, [sys.executable, ROOT / "bench/sweeps.py", *arguments])),
+        env={**os.environ, "PYTHONPATH": str(ROOT / "scripts")},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+BATCH_SIZES = (64, 128, 256, 512, 1024)
+
+
+def sweep_batches(repeats: int, runs: int = 5000) -> dict[str, Any]:
+    """One sweep cut into batches of several sizes."""
+    return {**swept(runs, "--turns", repeats, "--batch-size", *BATCH_SIZES), "repeats": repeats}
+
+
 def sweep(runs: int, repeats: int) -> dict[str, Any]:
     """A sweep of A1 on both sides, from built programs; see bench/sweeps.py."""
-    command = [sys.executable, ROOT / "bench/sweeps.py", runs]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
     found = []
     for number in range(1, repeats + 1):
-        ended = subprocess.run(
-            list(map(str, command)), env=environment, stdout=subprocess.PIPE, text=True, check=True
-        )
-        found.append(json.loads(ended.stdout))
+        found.append(swept(runs))
         console.print(f"  {number} of {repeats}: {found[-1]['said']}, {found[-1]['seconds']} s")
     slowest: dict[str, Any] = max(found, key=lambda item: item["seconds"])
     return {**slowest, "repeats": repeats}
@@ -349,6 +365,11 @@ MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] 
     "diagnose_share": ("the share of configurations found again", recovery, 1),
     "sweep_5000": ("a sweep of 5,000 runs", lambda _, repeats: sweep(5000, repeats), 1),
     "sweep_20000": ("a sweep of 20,000 runs", lambda _, repeats: sweep(20000, repeats), 1),
+    "sweep_batches": (
+        "sizes of batches of a sweep, side by side",
+        lambda _, repeats: sweep_batches(repeats),
+        3,
+    ),
     "build": ("a cold build, against one of a crate that only depends on burn", build, 2),
 }
 

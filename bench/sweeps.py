@@ -1,10 +1,12 @@
 """What a sweep of A1 on both sides costs: time and memory of the whole, and the time to its DAG.
 
-``python bench/sweeps.py 5000`` measures one sweep and prints JSON; bench/run.py keeps it.
+``python bench/sweeps.py 5000`` measures one sweep and prints JSON; bench/run.py keeps it. With
+``--batch-size 64 512`` it measures the same sweep with each of these sizes in turn.
 """
 
 import argparse
 import json
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -54,6 +56,7 @@ def measure(runs: int, size: int | None = None) -> dict[str, Any]:
         return {
             "runs": runs,
             "batch_size": size or BATCH_SIZE,
+            "batches": len(list((work / "results/sweeps/bench/outcomes").glob("*.parquet"))),
             "dag_s": round(dag[0], 2),
             "seconds": round(seconds, 1),
             "processor_s": round(used, 1),
@@ -63,12 +66,47 @@ def measure(runs: int, size: int | None = None) -> dict[str, Any]:
         }
 
 
+def measure_sizes(runs: int, sizes: list[int], turns: int) -> dict[str, Any]:
+    """The same sweep cut into batches of these sizes, one after the other in each turn.
+
+    Of a size: the median, least and most wall time of the turns, and the most memory. Verdicts
+    must not depend on it.
+    """
+    found: dict[int, list[dict[str, Any]]] = {size: [] for size in sizes}
+    said: set[str] = set()
+    for _ in range(turns):
+        for size, measured in found.items():
+            measured.append(measure(runs, size))
+            said.add(measured[-1]["said"])
+            print(json.dumps(measured[-1]), file=sys.stderr)
+    if len(said) != 1:
+        raise SystemExit(f"error: sizes of batches differ in their verdicts: {sorted(said)}")
+    rows = [
+        {
+            "batch_size": size,
+            "batches": measured[0]["batches"],
+            "seconds": round(statistics.median(item["seconds"] for item in measured), 1),
+            "seconds_min": min(item["seconds"] for item in measured),
+            "seconds_max": max(item["seconds"] for item in measured),
+            "processor_s": round(statistics.median(item["processor_s"] for item in measured), 1),
+            "peak_gb": max(item["peak_gb"] for item in measured),
+        }
+        for size, measured in found.items()
+    ]
+    return {"runs": runs, "said": said.pop(), "sizes": rows}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=int, help="how many runs")
-    parser.add_argument("--batch-size", type=int, help="instead of the default")
+    parser.add_argument("--batch-size", type=int, nargs="+", help="sizes to compare")
+    parser.add_argument("--turns", type=int, default=1, help="turns of the sizes (default: 1)")
     arguments = parser.parse_args()
-    print(json.dumps(measure(arguments.runs, arguments.batch_size)))
+    if arguments.batch_size:
+        found = measure_sizes(arguments.runs, arguments.batch_size, arguments.turns)
+    else:
+        found = measure(arguments.runs)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

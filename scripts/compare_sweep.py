@@ -5,7 +5,7 @@ from pathlib import Path
 from pitb import arguments as command_line
 from pitb import programs
 from pitb.errors import run_main
-from pitb.sweeps import dataset, judge, plan
+from pitb.sweeps import dataset, judge, outcomes, plan
 
 EXAMPLES = """  python scripts/compare_sweep.py 0of1 --folder results/sweeps/example"""
 
@@ -20,9 +20,9 @@ def main() -> None:
     batch = plan.read_batch(folder / "plan", name, arguments.digest)
     programs.limit_this_process(f"comparing the batch {name}")
     sides = (dataset.read(folder / "traces" / f"{side}-{name}.parquet") for side in plan.SIDES)
-    outcomes, rows = judge.judge(batch, *sides)
-    judge.write_rows(batch, rows, folder / "comparisons" / f"{name}.parquet")
-    judge.write_outcomes(outcomes, folder / "outcomes" / f"{name}.parquet")
+    found, rows = judge.judge(batch, *sides)
+    outcomes.write_rows(batch, rows, folder / "comparisons" / f"{name}.parquet")
+    outcomes.write_outcomes(found, folder / "outcomes" / f"{name}.parquet")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pitb import arguments as command_line
 from pitb.errors import run_main
-from pitb.sweeps import runs, summary
+from pitb.sweeps import plan, runs, summary
 
 EXAMPLES = """  python scripts/summarise_sweep.py --folder results/sweeps/example"""
 
@@ -15,7 +15,7 @@ def main() -> None:
     arguments = parser.parse_args()
     table = arguments.folder / "runs.parquet"
     counts = runs.write(arguments.folder, table)
-    about = runs.read_plan(arguments.folder)
+    about = plan.read_about(arguments.folder / "plan")
     summary.write(table, about, arguments.folder)
     print(runs.line(about["sweep"], counts))
 

@@ -2,24 +2,18 @@
 
 from pathlib import Path
 
-from pitb import arguments as command_line
 from pitb.errors import run_main
-from pitb.sweeps import plan, training
+from pitb.sweeps import training
 
 EXAMPLES = """  python scripts/train_sweep_burn.py 0of1 --plan results/sweeps/example/plan \\
     --program target/release/optdef --out results/sweeps/example/traces/burn-0of1.parquet"""
 
 
 def main() -> None:
-    parser = command_line.parser(__doc__, EXAMPLES)
-    parser.add_argument("batch", help="the batch, such as 0of1")
-    parser.add_argument("--plan", type=Path, required=True, help="the folder of the plan")
-    parser.add_argument("--digest", help="digest that the batch must have")
+    parser = training.parser(__doc__, EXAMPLES)
     parser.add_argument("--program", type=Path, required=True, help="the burn program optdef")
-    parser.add_argument("--out", type=Path, required=True, help="Parquet file to write")
     arguments = parser.parse_args()
-    batch = plan.read_batch(arguments.plan, arguments.batch, arguments.digest)
-    training.train_burn(batch, arguments.program, arguments.out)
+    training.train_burn(training.batch_of(arguments), arguments.program, arguments.out)
 
 
 if __name__ == "__main__":

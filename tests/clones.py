@@ -1,9 +1,15 @@
 """Copies of the project in which the pipeline is run for real, from the programs that are built."""
 
 import os
+import random
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
+
+import pytest
 
 from pitb.cargo import PROGRAMS
 
@@ -33,9 +39,59 @@ def make(project, target):
     )
 
 
-def result_bytes(folder):
+def fraction(number, moments, seed):
+    """A seeded moment of a run, as a part of its whole duration: one in each of so many parts."""
+    return (number + random.Random(seed + number).random()) / moments
+
+
+def killed(folder, seconds, *arguments):
+    """Run the pipeline and kill its whole group after some time; whether it was still running."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "snakemake", "--cores", "2", *map(str, arguments)],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    running = process.poll() is None
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 20
+    with suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
+        pytest.fail("a process of the run has survived")
+    return running
+
+
+def killed_midway(folder, begin, seconds, *arguments):
+    """Kill a run after some time, in a folder that ``begin`` makes as it was before the run.
+
+    Earlier where the run has already ended, on a machine less busy than before.
+    """
+    running = False
+    while not running:
+        shutil.rmtree(folder, ignore_errors=True)
+        begin()
+        running = killed(folder, seconds, *arguments)
+        print(f"{folder.name}: killed after {seconds:.2f} s: {running}")
+        seconds *= 0.8
+
+
+def check_whole(left, *expected):
+    """What a kill has left is whole, as one of the runs has it; other files begin with a dot."""
+    for name, content in left.items():
+        if "/." not in f"/{name}":
+            assert content in [run.get(name) for run in expected], name
+
+
+def result_bytes(folder, names=RESULTS):
     """Every file that must come out the same, by its path."""
-    return files_below(folder / "results", *RESULTS)
+    return files_below(folder / "results", *names)
 
 
 def files_below(folder, *patterns):

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import fuzzing_sweeps
 from pitb import compare, config, files, ledger, parquet, parts, trace
 from pitb.errors import PitbError
 
@@ -223,9 +224,10 @@ READERS = {
     "reverse": (read_reverse, lambda _: DEBUG.encode()),
     "marks": (read_marks, lambda _: MARKS.encode()),
     "registry": (read_registry, lambda _: b'{"versions": ["0.22.1"], "latest": "2.15.0"}'),
+    **fuzzing_sweeps.READERS,
 }
 SUFFIXES = {"json": ".json", "config": ".yaml", "published": ".csv", "marks": ".md"}
-SUFFIXES |= {"python": ".py", "rust": ".rs", "bundle": ".zip"}
+SUFFIXES |= {"python": ".py", "rust": ".rs", "bundle": ".zip", **fuzzing_sweeps.SUFFIXES}
 TOKENS = (b"\0", b"\xff\xff\xff\xff", b"nan", b"-1", b"1e999", b"\n", b"'", b'"', b"\xc3")
 TOKENS += (b"[" * 500,)
 

@@ -4,17 +4,12 @@
 """
 
 import os
-import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
-from contextlib import suppress
 
 import pytest
 
-from clones import copy_project, make, result_bytes, snakemake
+from clones import check_whole, copy_project, fraction, killed_midway, make, result_bytes, snakemake
 
 pytestmark = [
     pytest.mark.pipeline,
@@ -29,9 +24,9 @@ ELSEWHERE = range(2, MOMENTS, 5)
 """Of these the run works in another folder than the Snakefile's, and asks the compiler too."""
 
 
-def fraction(number):
+def moment(number):
     """The moment, as a part of the whole duration: one in each thirtieth."""
-    return (number + random.Random(SEED + number).random()) / MOMENTS
+    return fraction(number, MOMENTS, SEED)
 
 
 @pytest.fixture(scope="module")
@@ -48,30 +43,6 @@ def undisturbed(tmp_path_factory, root, programs):
     return base, fresh, result_bytes(whole), time.monotonic() - begun
 
 
-def killed(folder, seconds, *arguments):
-    """Run the pipeline and kill its whole group after some time; whether it was still running."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "snakemake", "--cores", "2", *map(str, arguments)],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(seconds)
-    running = process.poll() is None
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    deadline = time.monotonic() + 20
-    with suppress(ProcessLookupError):
-        while time.monotonic() < deadline:
-            os.killpg(process.pid, 0)
-            time.sleep(0.05)
-        pytest.fail("a process of the run has survived")
-    return running
-
-
 @pytest.mark.parametrize(
     "number",
     [
@@ -82,23 +53,10 @@ def killed(folder, seconds, *arguments):
 def test_a_run_that_was_killed_ends_with_the_same_bytes(undisturbed, root, number):
     base, fresh, expected, duration = undisturbed
     folder = base / f"moment {number}"
-    seconds = duration * fraction(number)
     where = ("-s", root / "Snakefile", "--directory", folder) if number in ELSEWHERE else ()
-    running = False
-    while not running:  # a run that had already ended, on a machine less busy than before, is none
-        shutil.rmtree(folder, ignore_errors=True)
-        if where:
-            folder.mkdir()
-        else:
-            shutil.copytree(fresh, folder)
-        running = killed(folder, seconds, *where)
-        print(f"{number}: killed after {seconds:.2f} s of {duration:.2f} s: {running}")
-        seconds *= 0.8
-    # What has its name is whole, also now.
-    left = result_bytes(folder)
-    for name, content in left.items():
-        if "/." not in f"/{name}":
-            assert content == expected[name], name
+    begin = folder.mkdir if where else lambda: shutil.copytree(fresh, folder)
+    killed_midway(folder, begin, duration * moment(number), *where)
+    check_whole(result_bytes(folder), expected)
     if where:
         code, printed = snakemake(folder, *where, "--unlock")
         assert code == 0, printed
@@ -115,8 +73,8 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(undisturbed, root, numbe
 
 
 def test_the_moments_are_spread_over_the_run_and_the_same_each_time():
-    fractions = [fraction(number) for number in range(MOMENTS)]
+    fractions = [moment(number) for number in range(MOMENTS)]
     assert fractions == sorted(fractions)
-    assert fractions == [fraction(number) for number in range(MOMENTS)]
+    assert fractions == [moment(number) for number in range(MOMENTS)]
     assert fractions[0] < 0.05
     assert fractions[-1] > 0.95

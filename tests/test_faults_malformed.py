@@ -1,4 +1,4 @@
-"""Malformed configurations, traces, published figures and JSON: the input, and what is said of it.
+"""Malformed configurations, sweeps, traces, published figures, JSON: input, and what is said of it.
 
 A table of those that the tests of each reader do not have yet. Each is one sentence that names the
 file; of YAML and CSV the line too.
@@ -11,6 +11,7 @@ import pytest
 
 from pitb import compare, config, ledger, parts, trace
 from pitb.errors import PitbError
+from pitb.sweeps import dataset, design, plan
 
 GOOD = """tolerance: 1e-6
 threads: 1
@@ -233,5 +234,141 @@ def test_json_is_refused(tmp_path, text, sentence):
     refused(lambda: compare.compare_files(path, path, 1e-6), "bad.json", sentence)
 
 
+POINT = "design: [{list: [{optimizer: SGD, lr: 1}]}]"
+WHOLE = "design: [{random: {n: 2, seed: 1, axes: {optimizer: SGD, lr: 1}}}]"
+HUGE = "design: [{grid: {optimizer: [SGD], lr: [0%s], options: {momentum: [0%s]}}}]"
+SWEEPS = [
+    ("- a", "must be keys and values"),
+    (f"name: null\n{POINT}", "line 1: name is null, but must be text"),
+    (f"name: a b\n{POINT}", "line 1: name: .a b. is not a name of letters, digits"),
+    (f"name: bad\nquantities: []\n{POINT}", "line 2: quantities is empty"),
+    (f"name: bad\nquantities: [loss, loss]\n{POINT}", "line 2: quantities: .*non-unique"),
+    (f"name: bad\ntolerance: -1\n{POINT}", "line 2: tolerance: -1 is less than the minimum"),
+    (f"name: bad\ntolerance: 1e400\n{POINT}", "line 2: tolerance is not a finite number"),
+    (f"name: bad\nbatches: 0\n{POINT}", "line 2: batches: 0 is less than the minimum of 1"),
+    (f"name: bad\nbatches: 2.5\n{POINT}", "line 2: batches is 2.5, but must be of type integer"),
+    (f"name: bad\n{POINT.replace('lr: 1', 'lr: 1e400')}", r"list\[0\].lr is not a finite number"),
+    (f"name: bad\n{POINT.replace('lr: 1', 'lr: yes')}", r"list\[0\].lr is .yes., but must be"),
+    (
+        f"name: bad\n{POINT.replace('lr: 1', 'lr: 1, steps: 1.5')}",
+        "1.5, but must be of type integer",
+    ),
+    (f"name: bad\n{POINT.replace('lr: 1', 'lr: 1, options: []')}", "must be keys and values"),
+    (f"name: bad\n{POINT.replace('lr: 1', 'lr: 1, clip: {}')}", "scope is 'None'; allowed: global"),
+    (f"name: bad\n{WHOLE.replace('n: 2', 'n: 0')}", "random.n: 0 is less than the minimum of 1"),
+    (f"name: bad\n{WHOLE.replace('n: 2', 'n: 1e7')}", "10,000,000 points; .* 1,000,000 at most"),
+    (f"name: bad\n{WHOLE.replace('seed: 1', 'seed: a')}", "random.seed is .a., but must be"),
+    (
+        f"name: bad\n{WHOLE.replace('lr: 1', 'lr: {integers: [1, 2.5]}')}",
+        "integers is .1, 2.5., but must be two whole numbers",
+    ),
+    (
+        f"name: bad\n{WHOLE.replace('lr: 1', 'lr: {uniform: [-2, -1]}')}",
+        "axes.lr: .* is less than the minimum of 0",
+    ),
+    (
+        f"name: bad\n{WHOLE.replace('lr: 1', 'lr: 1, options: {momentum: {choice: [a]}}')}",
+        "momentum of SGD is .a., but must be a number",
+    ),
+    (f"name: bad\n{HUGE % (', 1' * 999, ', 1' * 1000)}", "1,001,000 points; .* 1,000,000 at most"),
+    (f"name: bad\n{POINT.replace('SGD', '&a SGD')}", "anchors and aliases are not supported"),
+]
+
+
+@pytest.mark.parametrize(("text", "sentence"), SWEEPS)
+def test_a_sweep_is_refused(tmp_path, text, sentence):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text, encoding="utf-8")
+    refused(lambda: design.read(path), "bad.yaml", sentence)
+
+
+def of_run(**changes):
+    def change(metadata):
+        metadata["runs"][1] |= changes
+        return metadata
+
+    return change
+
+
+def of_layout(**changes):
+    def change(metadata):
+        metadata["layouts"][0][1] |= changes
+        return metadata
+
+    return change
+
+
+BATCHES = [
+    (whole(schema=2), "malformed metadata .schema 2"),
+    (whole(side=3), "malformed metadata .schema 1 of the side 3"),
+    (whole(side="pytorch"), "column 'side' is not what its metadata lists"),
+    (whole(runs=[]), "lists 0 values in its metadata but holds 8"),
+    (whole(runs=[{"run": "a", "refused": None}]), "malformed metadata .a was refused for no"),
+    (whole(layouts={}), "lists the run 'a' at a wrong row or with other contents"),
+    (whole(common=None), "malformed metadata"),
+    (of_run(run="a"), "lists the run 'a' twice"),
+    (of_run(run="c"), "column 'run' is not what its metadata lists"),
+    (of_run(first_row=0), "lists the run 'b' at a wrong row"),
+    (of_run(layout=-1), "lists the run 'b' at a wrong row or with other contents"),
+    (of_run(own=3), "malformed metadata"),
+    (of_run(refused="no"), "lists 4 values in its metadata but holds 8"),
+    (of_layout(tensor="v"), "column 'tensor' is not what its metadata lists"),
+    (of_layout(quantity="grad"), "column 'quantity' is not what its metadata lists"),
+    (of_layout(step=2), "column 'step' is not what its metadata lists"),
+    (of_layout(step=0), "lists a tensor twice"),
+    (of_layout(shape=[1]), "lists 6 values|at a wrong row"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), BATCHES)
+def test_a_batch_of_traces_is_refused(tmp_path, change, sentence):
+    path = tmp_path / "bad.parquet"
+    found = made()
+    found.metadata["configuration"] = {"options": {}}
+    with dataset.writing(path, "burn") as writer:
+        for name in ("a", "b"):
+            writer.add(name, found)
+    assert list(dataset.read(path).runs) == ["a", "b"]
+    raw = json.loads(pq.ParquetFile(path).metadata.metadata[b"pitb"])
+    table = pq.ParquetFile(path, read_dictionary=["run", "side", "quantity", "tensor"]).read()
+    with pq.ParquetWriter(path, dataset.schema(), store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"pitb": json.dumps(change(raw))})
+    refused(lambda: dataset.read(path), "bad.parquet", sentence)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "sentence"),
+    [
+        ("0of1.json", '"lr": 1', '"lr": 2', "does not hold the runs that its digest"),
+        ("0of1.json", '"momentum"', '"momentun"', "does not hold the runs that its digest"),
+        ("0of1.json", '"name": "sgd', '"name": "sgb', "does not hold the runs that its digest"),
+        ("0of1.json", '"tolerance": 1e-06', '"tolerance": 1', "does not hold the runs that its"),
+        ("0of1.json", '"loss"', '"lots"', "quantities.0. is .lots.; allowed: loss"),
+        ("0of1.json", '"batch": "0of1"', '"batch": "1of1"', "does not hold the runs that its"),
+        ("0of1.json", '"steps": 10', '"steps": "10"', "steps is .10., but must be of type"),
+        ("sweep.json", '"0of1"', '"0of2"', "sweep.json: the digests are not those of the batches"),
+        ("places.json", '"count": 1', '"count": 0', "places.json: count: 0 is less than"),
+        ("places.json", ": 0}", ": 7}", "places.json: 'sgd.*' is in batch 7, and there are 1"),
+    ],
+)
+def test_a_plan_is_refused(tmp_path, name, old, new, sentence):
+    path = tmp_path / "s.yaml"
+    text = POINT.replace("lr: 1", "lr: 1, options: {momentum: 0.9}")
+    path.write_text(f"name: s\n{text}\n", encoding="utf-8")
+    sweep = plan.write(path, tmp_path)
+    changed = tmp_path / "plan" / name
+    content = changed.read_text(encoding="utf-8")
+    assert old in content
+    changed.write_text(content.replace(old, new, 1), encoding="utf-8")
+
+    def read():
+        plan.read_batch(tmp_path / "plan", "0of1")
+        plan.read_places(sweep, tmp_path)
+
+    refused(read, "plan", sentence)
+
+
 def test_the_table_is_as_long_as_it_must_be():
     assert len(CONFIGURATIONS) + len(PUBLISHED) + len(TRACES) >= 80
+    assert len(SWEEPS) + len(BATCHES) >= 40

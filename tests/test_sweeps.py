@@ -1,12 +1,20 @@
 """Sweeps without training: expansion, names, batches, and every mistake in a file as a sentence."""
 
+import importlib
+import itertools
 import json
+import math
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pitb.docs import measured
 from pitb.errors import PitbError
 from pitb.sweeps import design, plan, random_axes
 from pitb.sweeps.points import Point
@@ -174,6 +182,119 @@ def test_another_axis_or_more_points_leave_what_was_drawn(tmp_path: Path) -> Non
     assert not set(other.points) & set(few.points)
 
 
+WRONG = st.sampled_from([-1, 2.5, math.inf, "x", "", None, True, [], [1], {}, {"scope": "value"}])
+NUMBERS = st.one_of(st.integers(0, 3), st.floats(0, 2))
+SPOILED = 25
+"""One value in so many is of any kind."""
+
+
+def mostly(usual: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.integers(1, SPOILED).flatmap(lambda drawn: WRONG if drawn == 7 else usual)
+
+
+AXES: dict[str, st.SearchStrategy[Any]] = {
+    "lr": NUMBERS,
+    "steps": st.sampled_from([1, 2, 10, 3.0]),
+    "problem": st.sampled_from(["a1", "nan", "conv"]),
+    "dtype": st.sampled_from(["float32", "float64"]),
+    "burn": st.sampled_from(["aligned", "defaults"]),
+    "clip": st.sampled_from([None, {"scope": "global", "max_norm": 1}]),
+}
+OPTIONS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "SGD": {"momentum": NUMBERS, "weight_decay": NUMBERS, "nesterov": st.booleans()},
+    "Adam": {"betas[0]": NUMBERS, "betas": st.lists(NUMBERS, min_size=2, max_size=2)},
+    "LBFGS": {"max_iter": st.integers(1, 3), "line_search_fn": st.just("strong_wolfe")},
+    "Muon": {},
+}
+DRAWN = st.builds(
+    lambda kind, ends: {kind: ends if kind == "choice" else sorted(ends)[:2]},
+    st.sampled_from(["choice", "uniform", "log_uniform", "integers"]),
+    st.lists(st.integers(1, 4), min_size=2, max_size=3),
+)
+
+
+def point_of(wrap: Callable[[st.SearchStrategy[Any]], Any]) -> st.SearchStrategy[Any]:
+    """A point, a grid or the axes of a random design, as ``wrap`` makes values into axes."""
+    axes = {name: wrap(mostly(values)) for name, values in AXES.items()}
+
+    def of(optimizer: str) -> st.SearchStrategy[Any]:
+        options = {name: wrap(mostly(values)) for name, values in OPTIONS[optimizer].items()}
+        rest = {name: axis for name, axis in axes.items() if name != "lr"}
+        rest["options"] = st.fixed_dictionaries({}, optional=options)
+        must = {"optimizer": wrap(mostly(st.just(optimizer))), "lr": axes["lr"]}
+        return st.fixed_dictionaries(must, optional=rest)
+
+    return st.sampled_from(list(OPTIONS)).flatmap(of)
+
+
+DESIGNS = st.lists(
+    st.one_of(
+        point_of(lambda values: st.lists(values, min_size=1, max_size=2)).map(
+            lambda grid: {"grid": grid}
+        ),
+        st.lists(point_of(lambda values: values), min_size=1, max_size=3).map(
+            lambda points: {"list": points}
+        ),
+        st.builds(
+            lambda n, seed, axes: {"random": {"n": n, "seed": seed, "axes": axes}},
+            *(mostly(st.sampled_from([1, 5, 3.0])), mostly(st.integers(0, 9))),
+            point_of(lambda values: st.one_of(values, values, values, DRAWN)),
+        ),
+    ),
+    min_size=1,
+    max_size=2,
+)
+
+
+def described(design_: list[dict[str, Any]]) -> int:
+    """How many points a design says that it has."""
+    found = 0
+    for block in design_:
+        ((kind, value),) = block.items()
+        nested = {**value, **value.get("options", {})} if kind == "grid" else {}
+        lengths = [len(items) for name, items in nested.items() if name != "options"]
+        found += {"grid": math.prod(lengths), "list": len(value)}.get(kind, 0)
+        found += int(value["n"]) if kind == "random" else 0
+    return found
+
+
+def test_any_design_is_expanded_or_refused_in_one_sentence(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    path = tmp_path / "any.yaml"
+
+    def read(blocks: list[dict[str, Any]]) -> design.Sweep:
+        text = json.dumps({"name": "any", "design": blocks}).replace("Infinity", "1e400")
+        path.write_text(text, encoding="utf-8")
+        return design.read(path)
+
+    @given(DESIGNS, st.randoms(use_true_random=False))
+    @settings(max_examples=120, deadline=None)
+    def check(drawn: list[dict[str, Any]], chance: Random) -> None:
+        try:
+            found = read(drawn)
+        except PitbError as error:
+            seen["refused"] += 1
+            assert str(error).startswith(str(path))
+            assert len(str(error).splitlines()) == 1
+            return
+        seen["expanded"] += 1
+        assert found.written == described(drawn)
+        assert len(found.points) <= found.written
+        assert len({point.digest for point in found.points.values()}) == len(found.points)
+        assert all(name == point.name for name, point in found.points.items())
+        # Names depend neither on what stands beside a run nor on the order.
+        alone = [set(read([block]).points) for block in drawn]
+        assert set.union(*alone) == set(found.points)
+        assert set(read(chance.sample(drawn, len(drawn))).points) == set(found.points)
+        # What is planned is read back as it was.
+        plan.write(path, tmp_path)
+        batches = [plan.read_batch(tmp_path / "plan", batch) for batch in plan.batches(found)]
+        assert sorted(n for batch in batches for n in batch["points"]) == sorted(found.points)
+
+    check()
+    assert min(seen["refused"], seen["expanded"]) > 5, seen
+
+
 GRID = "design: [{grid: {optimizer: [SGD], lr: [0.1]}}]"
 MISTAKES = [
     ("", "the file is null, but must be keys and values"),
@@ -307,6 +428,33 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> 
     assert sentence in str(found.value)
     assert str(found.value).startswith(str(path))
     assert "\n" not in str(found.value)
+
+
+def test_the_sizes_of_batches_that_were_measured_are_a_table(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(root / "bench"))
+    bench = importlib.import_module("sweeps")
+    verdicts = itertools.repeat("5 OK")
+
+    def measure(runs: int, size: int) -> dict[str, Any]:
+        found = {"batches": runs // size, "seconds": 9.0, "processor_s": 8.0, "peak_gb": 1.25}
+        return {**found, "said": next(verdicts)}
+
+    monkeypatch.setattr(bench, "measure", measure)
+    found = {"repeats": 2, **bench.measure_sizes(1024, [64, 512], 2)}
+    content = {"sweep_batches": found, "sweep_5000": None}
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench/bench.json").write_text(json.dumps(content))
+    lines = measured.sweep_batches(tmp_path, "en").splitlines()
+    assert lines[2:] == [
+        "| 64 | 16 | 9.0 s (9.0–9.0) | 8.0 s | 1.25 GB |",
+        "| 512 (default) | 2 | 9.0 s (9.0–9.0) | 8.0 s | 1.25 GB |",
+    ]
+    assert "512（默认）" in measured.sweep_batches(tmp_path, "zh")
+    verdicts = itertools.cycle(["5 OK", "4 OK"])
+    with pytest.raises(SystemExit, match="differ in their verdicts"):
+        bench.measure_sizes(1024, [64, 512], 1)
 
 
 def test_the_plan_removes_what_another_left(tmp_path: Path, root: Path) -> None:

@@ -1,67 +1,62 @@
 """Sweeps on the built programs: trained, compared, read by others, rerun, and broken on purpose."""
 
 import collections
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+import clones
+import sweeping
 from pitb import compare, trace
+from pitb import programs as programs_module
 from pitb.errors import PitbError
-from pitb.sweeps import dataset, judge, plan, runs
+from pitb.sweeps import dataset, judge, outcomes, plan, runs, summary, training
+from sweeping import EDITED, SWEEP, TARGET
 
 pytestmark = pytest.mark.pipeline
 ROOT = Path(__file__).parent.parent
-TARGET = "results/sweeps/small/summary.md"
-SWEEP = """name: small
-batches: 2
-tolerance: 1e-5
-design:
-  - grid: {optimizer: [SGD, AdamW], lr: [0.01, 0.1], burn: [aligned, defaults], steps: [3]}
-  - list:
-      - {optimizer: Adam, lr: 0.1, dtype: float64, steps: 3}
-      - {optimizer: Adam, lr: 0.1, problem: nan, steps: 5}
-      - {optimizer: SGD, lr: 1e30}
-      - {optimizer: SGD, lr: 0.1, options: {maximize: true}}
-      - {optimizer: Adam, lr: 0.1, options: {betas: [1.5, 0.9]}}
-      - {optimizer: Muon, lr: 0.1}
-"""
 
 
-def snakemake(work: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "2"]
-    return subprocess.run(
-        [*command, "--directory", str(work), *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PITB_SAY_SUMMARY_LATER": "1"},
-    )
+@dataclass(frozen=True)
+class Made:
+    """A sweep that was trained undisturbed, what it came to, and how long that took."""
+
+    folder: Path
+    content: dict[str, bytes]
+    seconds: float
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Path:
-    folder = tmp_path_factory.mktemp("a sweep 扫描")
-    (folder / "config/sweeps").mkdir(parents=True)
-    (folder / "config/sweeps/small.yaml").write_text(SWEEP, encoding="utf-8")
-    ended = snakemake(folder, TARGET)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return folder
+def made(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Made:
+    folder = sweeping.put(tmp_path_factory.mktemp("a sweep 扫描"))
+    return Made(folder, *sweeping.train(ROOT, folder))
+
+
+@pytest.fixture(scope="module")
+def work(made: Made) -> Path:
+    return made.folder
 
 
 @pytest.fixture(scope="module")
 def sweep(work: Path) -> Path:
     return work / "results/sweeps/small"
+
+
+def snakemake(work: Path, *words: str) -> tuple[int, str]:
+    ended: tuple[int, str] = clones.snakemake(work, *sweeping.arguments(ROOT, work), *words)
+    return ended
 
 
 def batch_of(sweep: Path, name: str) -> tuple[plan.Batch, dataset.Batch, dataset.Batch]:
@@ -81,7 +76,7 @@ def test_every_run_has_its_verdict(sweep: Path) -> None:
     assert len(found) == len(rows) == 14
     verdicts = collections.Counter(row["verdict"] for row in rows)
     assert verdicts == {"OK": 7, "MISMATCH": 4, "declared skip": 3}
-    skipped = sorted(row["reason"] for row in rows if row["verdict"] == judge.SKIPPED)
+    skipped = sorted(row["reason"] for row in rows if row["verdict"] == outcomes.SKIPPED)
     assert [reason.partition(" ")[0] for reason in skipped] == ["burn:", "pytorch:", "pytorch:"]
     (diverged,) = (row for row in rows if row["lr"] == 1e30)
     assert diverged["verdict"] == "MISMATCH"
@@ -100,11 +95,10 @@ def test_it_compares_as_two_traces_are_compared(sweep: Path, name: str) -> None:
     written = collections.defaultdict(list)
     for row in pq.read_table(sweep / "comparisons" / f"{name}.parquet").to_pylist():
         written[row.pop("run")].append(row)
-    outcomes = {
-        item["run"]: item for item in judge.read_outcomes(sweep / f"outcomes/{name}.parquet")
-    }
+    found = outcomes.read_outcomes(sweep / f"outcomes/{name}.parquet")
     compared = 0
-    for run, outcome in outcomes.items():
+    for outcome in found:
+        run = outcome["run"]
         if outcome["verdict"] not in ("OK", "MISMATCH"):
             continue
         prescribed = batch["points"][run].problem == "nan"
@@ -186,7 +180,7 @@ def test_a_value_that_is_altered_flips_the_verdict(sweep: Path) -> None:
         (item,) = (a for a in after if a.run == fine)
         assert item.verdict == "error" or item.verdict == "MISMATCH"
         assert item.first_nonfinite_burn == last.step
-        assert item.first_nonfinite_pytorch == judge.NEVER
+        assert item.first_nonfinite_pytorch == outcomes.NEVER
 
 
 def test_another_start_is_no_comparison(sweep: Path) -> None:
@@ -220,17 +214,20 @@ def test_a_lost_run_breaks_the_sum(sweep: Path, tmp_path: Path) -> None:
         judge.judge(batch, pytorch, burn)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there are no process groups to kill here")
+def test_a_sweep_that_was_killed_ends_with_the_same_bytes(made: Made, tmp_path: Path) -> None:
+    """At one moment; test_faults_sweeps.py has more."""
+    seconds = made.seconds * sweeping.moment(sweeping.IN_CI)
+    sweeping.kill_and_go_on(ROOT, tmp_path / "killed 杀", seconds, made.content)
+
+
 def test_again_nothing_and_after_one_edit_one_batch(work: Path) -> None:
-    ended = snakemake(work, "-n", TARGET)
-    assert "Nothing to be done" in ended.stdout + ended.stderr
-    path = work / "config/sweeps/small.yaml"
-    path.write_text(SWEEP.replace("lr: 1e30", "lr: 1e29"), encoding="utf-8")
-    said = snakemake(work, "-n", TARGET)
-    path.write_text(SWEEP, encoding="utf-8")
-    jobs = {
-        name: int(count)
-        for name, count in re.findall(r"^(\w+)\s+(\d+)$", said.stdout + said.stderr, re.MULTILINE)
-    }
+    _, said = snakemake(work, "-n", TARGET)
+    assert "Nothing to be done" in said
+    sweeping.put(work, EDITED)
+    _, said = snakemake(work, "-n", TARGET)
+    sweeping.put(work)
+    jobs = {name: int(count) for name, count in re.findall(r"^(\w+)\s+(\d+)$", said, re.MULTILINE)}
     assert jobs == {
         "train_sweep_pytorch": 1,
         "train_sweep_burn": 1,
@@ -240,37 +237,106 @@ def test_again_nothing_and_after_one_edit_one_batch(work: Path) -> None:
     }
 
 
-def test_the_same_again_gives_the_same_bytes(work: Path, sweep: Path, tmp_path: Path) -> None:
-    (tmp_path / "0of2.json").write_text("")
-    batch = sweep / "plan/0of2.json"
-    before = (sweep / "traces/burn-0of2.parquet").read_bytes()
-    script = [sys.executable, str(ROOT / "scripts/train_sweep_burn.py"), "0of2"]
-    script += ["--plan", str(batch.parent), "--program", str(ROOT / "target/release/optdef")]
-    out = tmp_path / "again.parquet"
-    subprocess.run([*script, "--out", str(out)], check=True)
-    assert out.read_bytes() == before
+def again(file: Path, folder: Path) -> list[str]:
+    """Plan a sweep, train and compare it in this process; the names of its batches."""
+    found = plan.write(file, folder)
+    batches = list(plan.batches(found, plan.read_places(found, folder)))
+    for name in batches:
+        batch = plan.read_batch(folder / "plan", name)
+        paths = [folder / "traces" / f"{side}-{name}.parquet" for side in plan.SIDES]
+        training.train_pytorch(batch, paths[0])
+        training.train_burn(batch, ROOT / "target/release/optdef", paths[1])
+        verdicts, rows = judge.judge(batch, *map(dataset.read, paths))
+        outcomes.write_rows(batch, rows, folder / "comparisons" / f"{name}.parquet")
+        outcomes.write_outcomes(verdicts, folder / "outcomes" / f"{name}.parquet")
+    runs.write(folder, folder / "runs.parquet")
+    return batches
+
+
+@pytest.mark.torch
+def test_the_same_again_gives_the_same_bytes(made: Made, tmp_path: Path) -> None:
+    """Of both sides and all batches, also in another process and elsewhere."""
+    folder = tmp_path / "results/sweeps/small"
+    assert again(made.folder / "config/sweeps/small.yaml", folder) == list(BATCHES)
+    summary.write(folder / "runs.parquet", plan.read_about(folder / "plan"), folder)
+    assert sweeping.sweep_bytes(tmp_path) == made.content
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("batches", [1, 5])
+def test_other_batches_give_the_same_values_and_verdicts(
+    sweep: Path, tmp_path: Path, batches: int
+) -> None:
+    sweeping.put(tmp_path, SWEEP.replace("batches: 2", f"batches: {batches}"))
+    names = again(tmp_path / "config/sweeps/small.yaml", tmp_path)
+    assert set(names).isdisjoint(BATCHES)
+    for side in plan.SIDES:
+        mine, others = (
+            {
+                run: (part, found)
+                for name in cut
+                for part in [dataset.read(folder / "traces" / f"{side}-{name}.parquet")]
+                for run, found in part.runs.items()
+            }
+            for folder, cut in ((tmp_path, names), (sweep, BATCHES))
+        )
+        assert len(mine) == 14
+        assert mine.keys() == others.keys()
+        for run, (part, found) in mine.items():
+            other = others[run][0]
+            assert part.refused(run) == other.refused(run)
+            if "refused" not in found:
+                one, two = part.trace(run), other.trace(run)
+                assert (one.entries, one.metadata) == (two.entries, two.metadata)
+                assert one.values.tobytes() == two.values.tobytes()
+    for name in ("runs.parquet", "comparisons"):
+        one, two = (
+            ds.dataset(folder / name)
+            .to_table()
+            .sort_by(
+                [(key, "ascending") for key in ("run", "step", "quantity", "tensor")]
+                if name == "comparisons"
+                else "run"
+            )
+            for folder in (tmp_path, sweep)
+        )
+        assert sum(part.num_rows for part in (one, two)) >= 28
+        kept = [column for column in one.column_names if column != "batch"]
+        # As text, since a NaN is not itself.
+        assert repr(one.select(kept).to_pylist()) == repr(two.select(kept).to_pylist())
 
 
 def test_a_mistake_ends_the_call_with_one_sentence(work: Path) -> None:
     text = SWEEP.replace("small", "wrong").replace("SGD", "SDG")
     (work / "config/sweeps/wrong.yaml").write_text(text)
-    ended = snakemake(work, "-n", "results/sweeps/wrong/summary.md")
+    code, said = snakemake(work, "-n", "results/sweeps/wrong/summary.md")
     (work / "config/sweeps/wrong.yaml").unlink()
-    assert ended.returncode == 2
-    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert code == 2
+    lines = [line for line in said.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1
     assert "config/sweeps/wrong.yaml, line 5" in lines[0]
 
 
-def test_a_program_that_leaves_out_a_run_is_refused(sweep: Path, tmp_path: Path) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="the stand-ins are shell scripts")
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("exit 0", "does not exist|is not a readable"),
+        ("exit 3", "program failed with exit code 3"),
+        ("kill -SEGV $$", "program was ended by signal 11, SIGSEGV"),
+        ("exec sleep 60", "program took longer than 0.5 s and was ended"),
+        ('echo half > "$4"', "is not a readable Parquet file"),
+    ],
+)
+def test_a_program_that_fails_leaves_nothing(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, sentence: str
+) -> None:
+    monkeypatch.setenv(programs_module.LIMIT, "0.5")
     program = tmp_path / "program"
-    program.write_text("#!/bin/sh\nexit 0\n")
+    program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)
     batch = plan.read_batch(sweep / "plan", BATCHES[0])
-    from pitb.sweeps import training
-
-    with pytest.raises(PitbError):
+    with pytest.raises(PitbError, match=sentence) as caught:
         training.train_burn(batch, program, tmp_path / "out.parquet")
+    assert "\n" not in str(caught.value)
     assert not (tmp_path / "out.parquet").exists()
-    found = json.loads((sweep / "plan/sweep.json").read_text())
-    assert found["runs"] == 14

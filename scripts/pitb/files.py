@@ -47,6 +47,16 @@ def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
     write_text(path, text + "\n")
 
 
+def check_is_file(path: Path) -> None:
+    """Refuse what is no file.
+
+    Raises:
+        PitbError: There is nothing, or a folder.
+    """
+    if not path.is_file():
+        raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+
+
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file.
 

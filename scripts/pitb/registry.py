@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -249,6 +250,37 @@ def set_option(options: Options, name: str, value: Any) -> None:
         options[base][int(index[:-1])] = value
     else:
         options[base] = value
+
+
+def max_eval_of(max_iter: int) -> int:
+    """What torch.optim.LBFGS and burn's take for ``max_eval`` where it is left: 5/4, rounded down.
+
+    Source: ``torch/optim/lbfgs.py``, ``LBFGS.__init__``.
+    """
+    return max_iter * 5 // 4
+
+
+def misfit(value: Any, default: Any) -> tuple[str, Any, str] | None:
+    """Why a value can be none of an option with that default, or None where it can.
+
+    Returns:
+        The place in it, ``[0]`` or nothing; what stands there; and what must.
+    """
+    if isinstance(default, bool):
+        return None if isinstance(value, bool) else ("", value, "true or false")
+    if isinstance(default, (int, float)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return "", value, "a number"
+        return None if math.isfinite(value) else ("", value, "a finite number")
+    if isinstance(default, list):
+        if not isinstance(value, (list, tuple)) or len(value) != len(default):
+            return "", value, f"a list of {len(default)} numbers"
+        for place, (item, wanted) in enumerate(zip(value, default, strict=True)):
+            found = misfit(item, wanted)
+            if found is not None:
+                return f"[{place}]{found[0]}", found[1], found[2]
+        return None
+    return ("", value, "one value") if isinstance(value, (list, dict)) else None
 
 
 def by_pytorch_name(name: str) -> Optimizer:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pitb.errors import PitbError
-from pitb.files import replacing
+from pitb.files import check_is_file, replacing
 
 # pyarrow is imported where it is used: what only reads does without (`pitb.parquet`).
 if TYPE_CHECKING:
@@ -237,8 +237,7 @@ def read(path: Path) -> Trace:
         from pitb import parts
 
         return parts.read(path)
-    if not path.is_file():
-        raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+    check_is_file(path)
     from pitb import parquet
 
     if not parquet.has_pyarrow():
@@ -337,6 +336,25 @@ def _check_entry(entry: Entry) -> None:
         raise ValueError(f"step {entry.step} or dtype {entry.dtype!r} is out of range")
 
 
+def parse_contents(contents: list[dict[str, Any]], path: Path) -> list[Entry]:
+    """What a list of contents in the metadata of ``path`` stands for.
+
+    Raises:
+        PitbError: An entry does not begin where the one before ends.
+        ValueError, TypeError, KeyError, AttributeError: It is no such list.
+    """
+    row = 0
+    entries = []
+    for item in contents:
+        entry = Entry(**{**item, "shape": tuple(item["shape"])})
+        _check_entry(entry)
+        if entry.first_row != row:
+            raise PitbError(f"{path} lists {entry.where} at a wrong row or with a wrong shape")
+        row += entry.count
+        entries.append(entry)
+    return entries
+
+
 def parse_metadata(raw: bytes, path: Path) -> dict[str, Any]:
     """The metadata of the trace at ``path``, its ``contents`` as a list of `Entry`.
 
@@ -351,16 +369,7 @@ def parse_metadata(raw: bytes, path: Path) -> dict[str, Any]:
                 f"{path} has trace schema {metadata.get('schema')!r}; this version reads "
                 f"{SCHEMA_VERSION}"
             )
-        row = 0
-        entries = []
-        for item in metadata["contents"]:
-            entry = Entry(**{**item, "shape": tuple(item["shape"])})
-            _check_entry(entry)
-            if entry.first_row != row:
-                raise PitbError(f"{path} lists {entry.where} at a wrong row or with a wrong shape")
-            row += entry.count
-            entries.append(entry)
-        metadata["contents"] = entries
+        metadata["contents"] = entries = parse_contents(metadata["contents"], path)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise PitbError(f"{path} is not a trace: its metadata is malformed ({error})") from None
     if not isinstance(metadata.get("run", ""), str):

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
 use pitb_core::optimizers;
-use pitb_core::run::{Spec, parse_specs, read_specs, train, train_all};
+use pitb_core::run::{Spec, parse_specs, read_specs, train, train_all, train_together};
 use serde_json::{Value, json};
 
 fn spec(value: Value) -> Spec {
@@ -81,6 +82,90 @@ fn the_same_run_gives_the_same_bytes() {
     }
     let read = |folder: &Path| std::fs::read(folder.join("burn/adamw.parquet")).unwrap();
     assert!(read(&a) == read(&b));
+}
+
+/// Bits of all values of a file, in order.
+fn values(path: &Path) -> Vec<u64> {
+    let file = std::fs::File::open(path).expect("the trace was written");
+    let reader = SerializedFileReader::new(file).expect("a Parquet file");
+    let rows = reader.get_row_iter(None).expect("rows");
+    rows.map(|row| row.unwrap().get_double(4).unwrap().to_bits())
+        .collect()
+}
+
+#[test]
+fn runs_trained_together_are_those_trained_one_by_one() {
+    let folder = folder("together");
+    let path = folder.join("batch.parquet");
+    let mut diverging = simple("RmsProp");
+    diverging.lr = Some(1e30);
+    let refused = spec(
+        json!({"id": "burn/adam", "optimizer": "Adam", "lr": 0.1, "steps": 1, "options": {"epsilom": 1e-8}}),
+    );
+    let specs = [
+        simple("AdamW"),
+        simple("Muon"),
+        refused,
+        diverging,
+        simple("Sgd"),
+    ];
+    train_together(&specs, &path).unwrap();
+    let (together, rows) = metadata(&path);
+    let runs = together["runs"].as_array().unwrap();
+    let names = runs.iter().map(|run| run["run"].as_str().unwrap());
+    assert!(names.eq(specs.iter().map(|spec| spec.id.as_str())));
+    // What is refused or ends early is named, and the others go on.
+    let said = runs[2]["refused"].as_str().unwrap();
+    assert!(
+        said.contains("run burn/adam") && said.contains("epsilom"),
+        "{said}"
+    );
+    assert!(
+        runs[1]["error"].as_str().unwrap().contains("2D"),
+        "{}",
+        runs[1]
+    );
+    let contents = together["contents"].as_array().unwrap();
+    let all = values(&path);
+    let (mut entry, mut row) = (0, 0);
+    for (spec, run) in specs.iter().zip(runs) {
+        if run.get("refused").is_some() {
+            assert!(train(spec).is_err() && run.get("entries").is_none());
+            continue;
+        }
+        train_all(std::slice::from_ref(spec), &folder, |_, _| Ok(())).unwrap();
+        let alone = spec.trace_path(&folder);
+        let (mut own, _) = metadata(&alone);
+        let mut own_contents = own["contents"].take();
+        for item in own_contents.as_array_mut().unwrap() {
+            item["first_row"] = json!(item["first_row"].as_u64().unwrap() + row as u64);
+        }
+        let count = run["entries"].as_u64().unwrap() as usize;
+        let listed = &contents[entry..entry + count];
+        assert_eq!(own_contents.as_array().unwrap(), listed, "{}", spec.id);
+        let mut run = run.as_object().unwrap().clone();
+        run.remove("entries");
+        own.as_object_mut().unwrap().remove("contents");
+        assert_eq!(own.as_object().unwrap(), &run, "{}", spec.id);
+        let mine = values(&alone);
+        assert_eq!(mine, all[row..row + mine.len()], "{}", spec.id);
+        assert!(mine.iter().all(|bits| f64::from_bits(*bits).is_finite()) == (spec.lr < Some(1.0)));
+        entry += count;
+        row += mine.len();
+    }
+    assert_eq!((entry, row), (contents.len(), rows as usize));
+    assert_eq!(row, all.len());
+    // Another order is another file with the same runs.
+    let turned = folder.join("turned.parquet");
+    let reversed = specs.iter().rev().cloned().collect::<Vec<_>>();
+    train_together(&reversed, &turned).unwrap();
+    let (other, _) = metadata(&turned);
+    let mut back = other["runs"].as_array().unwrap().clone();
+    back.reverse();
+    assert_eq!(&back, runs);
+    // Of none there is a file, too.
+    train_together(&[], &path).unwrap();
+    assert_eq!(metadata(&path).0["runs"], json!([]));
 }
 
 #[test]

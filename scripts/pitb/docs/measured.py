@@ -1,10 +1,11 @@
-"""What ``make bench`` measured of large traces, as tables."""
+"""What ``make bench`` measured of large traces and of batches of sweeps, as tables."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pitb.files import read_json
+from pitb.sweeps.design import BATCH_SIZE
 
 UNMEASURED = {"en": "Not measured yet.", "zh": "尚未测量。"}
 WAYS = {
@@ -21,6 +22,13 @@ GROUPS = {
            "pyarrow's whole column"),
     "zh": ("行组的行数", "页", "压缩", "文件", "pitb 比较", "峰值内存", "pyarrow 整列读取"),
 }  # fmt: skip
+
+BATCHES = {
+    "en": ("most in a batch", "batches", "all of it (least to most)", "processor time",
+           "most memory"),
+    "zh": ("每批最多", "批数", "全部用时（最小到最大）", "处理器时间", "最多内存"),
+}  # fmt: skip
+DEFAULT = {"en": " (default)", "zh": "（默认）"}
 
 
 def big_traces(root: Path, language: str) -> str:
@@ -72,6 +80,22 @@ def row_groups(root: Path, language: str) -> str:
         for item in _found(root).get("row_groups", [])
     ]
     return _table(GROUPS, rows, language)
+
+
+def sweep_batches(root: Path, language: str) -> str:
+    """A sweep by the size of its batches."""
+    found = read_json(root / "bench/bench.json").get("sweep_batches", {})
+    rows = [
+        (
+            f"{item['batch_size']:,}{DEFAULT[language] * (item['batch_size'] == BATCH_SIZE)}",
+            f"{item['batches']:,}",
+            f"{item['seconds']} s ({item['seconds_min']}–{item['seconds_max']})",
+            f"{item['processor_s']} s",
+            f"{item['peak_gb']} GB",
+        )
+        for item in found.get("sizes", [])
+    ]
+    return _table(BATCHES, rows, language)
 
 
 def _found(root: Path) -> dict[str, Any]:

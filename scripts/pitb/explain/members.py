@@ -22,6 +22,8 @@ from pitb.registry import (
     Options,
     by_burn_name,
     by_pytorch_name,
+    max_eval_of,
+    misfit,
     set_option,
 )
 
@@ -144,7 +146,7 @@ def _of_pytorch(name: str, given: Options) -> Member:
     for key, value in given.items():
         if key not in known:
             raise PitbError(f"{shown} has no option {key!r}; nearest: {nearest(key, known)!r}")
-        _check_like(value, standard.get(key), f"{key} of {shown}")
+        _check_like(value, standard.get(key), key, shown)
     options = {key: value for key, value in standard.items() if key != "lr"} | given
     if "max_eval" not in given and "max_eval" in options:
         options["max_eval"] = None  # the default that is recorded is that of the default max_iter
@@ -159,24 +161,20 @@ def _let_follow(options: Options) -> None:
     That is ``max_eval``, 5/4 of ``max_iter``, and timm's ``max_lr_snapshot``, the rate. So a trace,
     which has them resolved, says no more than the run that it is of.
     """
-    if options.get("max_eval") == options.get("max_iter", 0) * 5 // 4:
+    if options.get("max_eval") == max_eval_of(options.get("max_iter", 0)):
         options["max_eval"] = None
     if "max_lr_snapshot" in options:
         options["max_lr_snapshot"] = None
 
 
-def _check_like(value: Any, standard: Any, what: str) -> None:
+def _check_like(value: Any, standard: Any, option: str, shown: str) -> None:
     """Refuse what can be no value of an option whose default is ``standard``."""
-    if isinstance(standard, bool):
-        if not isinstance(value, bool):
-            raise PitbError(f"{what} is {value!r}, not true or false")
-    elif isinstance(standard, list):
-        if not isinstance(value, (list, tuple)) or len(value) != len(standard):
-            raise PitbError(f"{what} is {value!r}, not a list of {len(standard)} numbers")
-        for item, other in zip(value, standard, strict=True):
-            _check_like(item, other, what)
-    elif isinstance(standard, (int, float)) and value is not None:
-        number(value, what)
+    if value is None and not isinstance(standard, (bool, list)):
+        return
+    wrong = misfit(value, standard) if isinstance(standard, (int, float, list)) else None
+    if wrong is not None:
+        place, item, must = wrong
+        raise PitbError(f"{option}{place} of {shown} is {item!r}, not {must}")
 
 
 def _of_burn(name: str, given: Options) -> Member:
@@ -246,13 +244,13 @@ def _merged_fields(entry: Optimizer, given: Options) -> Options:
             known = [*parts[key]]
             check_keys(value, known, f"{key} of {shown}")
             for inner, item in value.items():
-                _check_like(item, (defaults.get(key) or {}).get(inner), f"{key}.{inner} of {shown}")
+                _check_like(item, (defaults.get(key) or {}).get(inner), f"{key}.{inner}", shown)
             fields[key] = {**defaults.get(key, {}), **(fields[key] or {}), **value}
             for inner in known:
                 if inner not in fields[key]:
                     raise PitbError(f"{key} of {shown} lacks the key {inner!r}")
         else:
-            _check_like(value, fields[key], f"{key} of {shown}")
+            _check_like(value, fields[key], key, shown)
             fields[key] = value
     return fields
 

@@ -23,7 +23,7 @@ from pitb.port.values import (
     refused,
 )
 from pitb.reference.descriptions import differences, shared_differences
-from pitb.registry import IMPLEMENTATION, Optimizer, by_pytorch_name
+from pitb.registry import IMPLEMENTATION, Optimizer, by_pytorch_name, max_eval_of
 from pitb.rust import Expression
 
 Options = dict[str, Any]
@@ -321,7 +321,7 @@ def _neutral(entry: Optimizer, dtype: str) -> Options:
     if entry.pytorch == "Adafactor":
         options["eps"] = [_epsilon(dtype), options["eps"][1]]
     if "max_eval" in options:
-        options["max_eval"] = options["max_iter"] * 5 // 4
+        options["max_eval"] = max_eval_of(options["max_iter"])
     return options
 
 
@@ -342,7 +342,7 @@ def _derived(found: Ported, group: Group, name: str, value: Any, dtype: str) -> 
         most = group.options["max_iter"]
         if isinstance(most, Placeholder):
             return Expression(f"{most.name} * 5 / 4")
-        return most * 5 // 4
+        return max_eval_of(most)
     return value
 
 

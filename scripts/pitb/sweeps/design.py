@@ -5,6 +5,7 @@ A sentence on what is wrong names file, line and key. No library of either side 
 
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +25,8 @@ Key = tuple[str | int, ...]
 BATCH_SIZE = 512
 """Runs in a batch, at most."""
 TOLERANCE = 1e-6
+MOST = 1_000_000
+"""Points of a sweep; each is held in memory."""
 NESTED = ("options", "burn_options")
 KINDS = ("grid", "list", "random")
 CLIPS = {
@@ -70,8 +73,9 @@ def read(path: Path) -> Sweep:
     if value["name"] != path.stem:
         wrong = f"name is {value['name']!r}, but must be that of the file, {path.stem!r}"
         raise PitbError(f"{document.where(('name',))}: {wrong}")
+    _refuse_infinite(value, (), document)
     points: dict[str, Point] = {}
-    written = 0
+    written = described = 0
     for number, block in enumerate(value["design"]):
         place: Key = ("design", number)
         if len(block) != 1:
@@ -80,6 +84,9 @@ def read(path: Path) -> Sweep:
             raise PitbError(f"{document.where(place)}: {wrong}")
         ((kind, given),) = block.items()
         checker = _Checker(document, (*place, kind))
+        described += _count(kind, given)
+        if described > MOST:
+            checker.refuse((), f"these are {described:,} points; a sweep has {MOST:,} at most")
         for point in _EXPAND[kind](given, checker):
             written += 1
             other = points.setdefault(point.name, point)
@@ -90,11 +97,40 @@ def read(path: Path) -> Sweep:
         points=points,
         tolerance=float(value.get("tolerance", TOLERANCE)),
         quantities=tuple(value.get("quantities", LONG_QUANTITIES)),
-        batch_size=value.get("batch_size", BATCH_SIZE),
-        batches=value.get("batches"),
+        # 64.0 is an integer to JSON Schema.
+        batch_size=int(value.get("batch_size", BATCH_SIZE)),
+        batches=int(value["batches"]) if "batches" in value else None,
         about=value.get("about", ""),
         written=written,
     )
+
+
+def _refuse_infinite(value: Any, path: Key, document: strict_yaml.Document) -> None:
+    """Refuse 1e400, which is a number to JSON Schema."""
+    if isinstance(value, float) and not math.isfinite(value):
+        where = document.where(path)
+        raise PitbError(f"{where}: {schema.name_of(path)} is not a finite number")
+    items: Any = ()
+    if isinstance(value, (dict, list)):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        _refuse_infinite(item, (*path, key), document)
+
+
+def _count(kind: str, given: Any) -> int:
+    """How many points a block describes, without making them."""
+    if kind == "random":
+        return int(given["n"])
+    if kind == "list":
+        return len(given)
+    nested = [values for name in NESTED for values in given.get(name, {}).values()]
+    return math.prod(len(v) for v in [*(given[n] for n in given if n not in NESTED), *nested])
+
+
+def _point(fields: Block) -> Point:
+    """A point that was checked."""
+    whole = {"steps": int(fields["steps"])} if "steps" in fields else {}
+    return Point(**{**fields, **whole})
 
 
 @dataclass
@@ -175,13 +211,13 @@ def _grid(grid: Block, checker: _Checker) -> Iterator[Point]:
         fields: Block = {name: {} for name in NESTED}
         for (outer, name, _), value in zip(axes, values, strict=True):
             (fields[outer] if outer else fields)[name] = value
-        yield Point(**fields)
+        yield _point(fields)
 
 
 def _listed(points: list[Block], checker: _Checker) -> Iterator[Point]:
     for number, point in enumerate(points):
         _check_point(point, checker, (number,))
-        yield Point(**point)
+        yield _point(point)
 
 
 def _check_point(point: Block, checker: _Checker, path: Key) -> None:
@@ -205,12 +241,13 @@ def _random(block: Block, checker: _Checker) -> Iterator[Point]:
                 checker.refuse(("axes", name, *([second] if second else [])), wrong)
     checked: set[str] = set()
     single: schema.Schema = read_schema()["$defs"]["point"]
-    for number in range(block["n"]):
+    seed = int(block["seed"])
+    for number in range(int(block["n"])):
         point: Block = {}
         for name, second, value in flat:
             axis = f"{name}.{second}" if second else name
             if random_axes.is_distribution(value):
-                value = random_axes.draw(value, block["seed"], axis, number)
+                value = random_axes.draw(value, seed, axis, number)
             if second:
                 point.setdefault(name, {})[second] = value
             else:
@@ -223,7 +260,7 @@ def _random(block: Block, checker: _Checker) -> Iterator[Point]:
                 checker.refuse(("axes", *found[0]), found[1])
             _check_point(point, checker, ("axes",))
             checked.add(kinds)
-        yield Point(**point)
+        yield _point(point)
 
 
 def _leaves(point: Block) -> list[tuple[str, Any]]:

@@ -22,11 +22,17 @@ def find(folder: Path, run: str) -> str:
     if not path.is_file():
         raise PitbError(f"{path} does not exist; make sweep writes it")
     try:
-        table = pq.read_table(path, columns=["run", "batch"], use_threads=False)
+        with pq.ParquetFile(path, memory_map=False) as file:
+            table = file.read(columns=["run", "batch"], use_threads=False)
+        columns = [column.to_pylist() for column in table.columns]
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         first = (str(error).splitlines() or ["malformed"])[0]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
-    batches: dict[str, Any] = dict(zip(*(c.to_pylist() for c in table.columns), strict=True))
+    batches: dict[str, Any] = {}
+    if len(columns) == 2:
+        batches = {str(name): batch for name, batch in zip(*columns, strict=True)}
+    if not batches:
+        raise PitbError(f"{path} is no table of a sweep's runs")
     if run not in batches:
         # Looking through all of many takes long, and the digest at the end says the most.
         likely = [name for name in batches if name[:5] == run[:5]] or list(batches)

@@ -7,65 +7,23 @@ side, a trace that ended early) is given to `pitb.compare` itself, so that there
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pitb import compare
-from pitb.compare import ERROR, INITIAL, MISMATCH, OK
+from pitb.compare import INITIAL, MISMATCH, OK
 from pitb.errors import PitbError
-from pitb.files import replacing
 from pitb.problems import problem
 from pitb.sweeps import dataset
+from pitb.sweeps.outcomes import NEVER, SKIPPED, Outcome, Rows
 from pitb.sweeps.plan import SIDES, Batch
 from pitb.trace import Entry, Trace
 
-SKIPPED = "declared skip"
-VERDICTS = (OK, MISMATCH, ERROR, SKIPPED)
-"""Of a run, all that there are; their counts add up to the number of runs."""
-NEVER = -1
-"""The step of what does not happen; no column is null."""
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one run."""
-
-    run: str
-    batch: str
-    verdict: str
-    reason: str
-    """Why it is an error or a declared skip; empty otherwise."""
-    compared: int
-    """How many tensors."""
-    max_abs: float
-    """Of all quantities and steps that were compared; NaN where none was."""
-    max_ulp: float
-    relative: float
-    worst_step: int
-    """Where ``max_abs`` is; -1 where nothing was compared."""
-    worst_quantity: str
-    worst_tensor: str
-    first_mismatch: int
-    """The first step with a difference above the tolerance; -1 where there is none."""
-    first_nonfinite_pytorch: int
-    """The first step at which a compared quantity is not finite on that side; -1 for none."""
-    first_nonfinite_burn: int
-    burn_configuration: str
-    """Every field of burn's configuration as it was trained, JSON; empty where it was not."""
-
-
-@dataclass
-class Rows:
-    """Rows of comparisons, column by column; ``run`` is the place of each row's run."""
-
-    run: list[Array]
-    columns: dict[str, list[Any]]
 
 
 def judge(batch: Batch, pytorch: dataset.Batch, burn: dataset.Batch) -> tuple[list[Outcome], Rows]:
@@ -79,7 +37,7 @@ def judge(batch: Batch, pytorch: dataset.Batch, burn: dataset.Batch) -> tuple[li
         if set(side.runs) != set(names):
             lost = sorted(set(side.runs) ^ set(names))[0]
             where = "does not hold" if lost in names else "holds besides its batch"
-            raise PitbError(f"{side.path} {where} the run {lost}")
+            raise PitbError(f"{side.path} {where} the run {lost!r}")
     rows = Rows([], {field.name: [] for field in fields(compare.Row)})
     outcomes: dict[str, Outcome] = {}
     groups: dict[tuple[int, int], list[str]] = {}
@@ -93,9 +51,8 @@ def judge(batch: Batch, pytorch: dataset.Batch, burn: dataset.Batch) -> tuple[li
         groups.setdefault(key, []).append(name)
     place = {name: number for number, name in enumerate(names)}
     for (layout_a, layout_b), members in groups.items():
-        group = _Group(
-            batch, members, pytorch, burn, pytorch.layouts[layout_a], burn.layouts[layout_b]
-        )
+        layouts = pytorch.layouts[layout_a].entries, burn.layouts[layout_b].entries
+        group = _Group(batch, members, pytorch, burn, *layouts)
         outcomes |= group.judge(rows, place)
     return [outcomes[name] for name in names], rows
 
@@ -335,70 +292,3 @@ def _ulps(a: Array, b: Array, dtype: str) -> Array:
     # Their distance can need 64 bits and no sign.
     distance = (high.view(np.uint64) - low.view(np.uint64)).astype(np.float64)
     return np.where(np.isnan(a) | np.isnan(b), np.inf, distance)
-
-
-# -- files -------------------------------------------------------------------------------------
-
-_TYPES = {int: "int64", float: "double", str: "string"}
-
-
-def write_rows(batch: Batch, rows: Rows, path: Path) -> None:
-    """Write the rows of a batch: ``run``, then the columns of a comparison; none is nullable."""
-    import pyarrow as pa
-
-    names = list(batch["points"])
-    order = np.argsort(np.concatenate([*rows.run, np.empty(0, np.int64)]), kind="stable")
-    columns: dict[str, Any] = {}
-    places = np.concatenate([*rows.run, np.empty(0, np.int64)])[order].astype(np.int32)
-    columns["run"] = pa.DictionaryArray.from_arrays(pa.array(places), pa.array(names, pa.string()))
-    for name, kind in compare.ROW_COLUMNS.items():
-        whole = np.concatenate(rows.columns[name])[order] if rows.run else np.empty(0)
-        if kind == "string":
-            columns[name] = pa.array(whole.astype(object), pa.string()).dictionary_encode()
-        else:
-            columns[name] = pa.array(whole, pa.type_for_alias(kind))
-    _write(columns, path)
-
-
-def write_outcomes(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Write what became of the runs of a batch; no column is nullable."""
-    import pyarrow as pa
-
-    columns = {
-        field.name: pa.array(
-            [getattr(item, field.name) for item in outcomes],
-            pa.type_for_alias(_TYPES[field.type]),  # type: ignore[index]
-        )
-        for field in fields(Outcome)
-    }
-    _write(columns, path)
-
-
-def _write(columns: dict[str, Any], path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema([pa.field(k, v.type, nullable=False) for k, v in columns.items()])
-    table = pa.Table.from_arrays(list(columns.values()), schema=schema)
-    with replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", store_schema=False)
-
-
-def read_outcomes(path: Path) -> Iterator[dict[str, Any]]:
-    """What became of the runs of a batch, as dictionaries.
-
-    Raises:
-        PitbError: The file is missing or is no such file.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if not path.is_file():
-        raise PitbError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
-    try:
-        table = pq.read_table(path, use_threads=False)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise PitbError(f"{path} is not a readable Parquet file: {error}") from None
-    if table.column_names != [field.name for field in fields(Outcome)]:
-        raise PitbError(f"{path} has other columns than the outcomes of a batch")
-    yield from table.to_pylist()

@@ -18,7 +18,7 @@ from typing import Any
 from pitb import schema
 from pitb.errors import PitbError
 from pitb.files import read_json, write_json
-from pitb.sweeps.design import Sweep, read
+from pitb.sweeps.design import Sweep, read, read_schema
 from pitb.sweeps.points import Point
 
 SIDES = ("pytorch", "burn")
@@ -37,13 +37,22 @@ PLACES_SCHEMA = {
     },
 }
 TEXT: schema.Schema = {"type": "string"}
+ABOUT = schema.having(
+    sweep=TEXT,
+    about=TEXT,
+    written={"type": "integer", "minimum": 0},
+    axes=schema.listed(TEXT),
+    runs={"type": "integer", "minimum": 0},
+    batches=schema.listed(TEXT),
+    digests={"type": "object", "additionalProperties": TEXT},
+)
 BATCH = schema.having(
     version={"const": VERSION},
     sweep=TEXT,
     batch=TEXT,
     digest=TEXT,
-    tolerance={"type": "number"},
-    quantities=schema.listed(TEXT),
+    tolerance={"type": "number", "minimum": 0},
+    quantities=read_schema()["properties"]["quantities"],
     runs=schema.listed(schema.having(name=TEXT, point=schema.fields_of(Point))),
 )
 
@@ -98,7 +107,11 @@ def read_places(sweep: Sweep, folder: Path) -> dict[str, int]:
     found = schema.read(path, PLACES_SCHEMA)
     if found["count"] != count_batches(sweep):
         return {}
-    return dict(found["places"])
+    for name, place in found["places"].items():
+        if place >= found["count"]:
+            wrong = f"{path}: {name!r} is in batch {place}, and there are {found['count']:g}"
+            raise PitbError(f"{wrong}; delete the file, and the runs are placed anew")
+    return {name: int(place) for name, place in found["places"].items()}
 
 
 @cache
@@ -112,7 +125,7 @@ def digests(path: Path, folder: Path) -> dict[str, tuple[str, str]]:
     return {
         batch: (
             digest := digest_of(sweep.points[name] for name in names),
-            _comparing(sweep, digest),
+            _comparing(digest, sweep.tolerance, sweep.quantities),
         )
         for batch, names in batches(sweep, read_places(sweep, folder)).items()
     }
@@ -124,8 +137,8 @@ def digest_of(points: Iterable[Point]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _comparing(sweep: Sweep, digest: str) -> str:
-    text = json.dumps([digest, sweep.tolerance, list(sweep.quantities)])
+def _comparing(digest: str, tolerance: float, quantities: Iterable[str]) -> str:
+    text = json.dumps([digest, float(tolerance), list(quantities)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -142,7 +155,9 @@ def write(path: Path, folder: Path) -> Sweep:
     cut = batches(sweep, before)
     plan = folder / "plan"
     whole = {
-        batch: _comparing(sweep, digest_of(sweep.points[name] for name in names))
+        batch: _comparing(
+            digest_of(sweep.points[name] for name in names), sweep.tolerance, sweep.quantities
+        )
         for batch, names in cut.items()
     }
     about: dict[str, Any] = {"sweep": sweep.name, "about": sweep.about, "written": sweep.written}
@@ -189,6 +204,19 @@ def _remove_others(folder: Path, cut: Iterable[str]) -> None:
                 path.unlink()
 
 
+def read_about(plan: Path) -> dict[str, Any]:
+    """What a plan says of the whole sweep.
+
+    Raises:
+        PitbError: There is none, or it is malformed.
+    """
+    path = plan / "sweep.json"
+    found: dict[str, Any] = schema.read(path, ABOUT)
+    if sorted(found["digests"]) != sorted(found["batches"]):
+        raise PitbError(f"{path}: the digests are not those of the batches")
+    return found
+
+
 def read_batch(plan: Path, batch: str, digest: str | None = None) -> Batch:
     """A batch, its points as `Point`.
 
@@ -199,5 +227,25 @@ def read_batch(plan: Path, batch: str, digest: str | None = None) -> Batch:
     found: Batch = schema.read(path, BATCH)
     if digest not in (None, found["digest"]):
         raise PitbError(f"{path}: the sweep was edited during the run; start the run again")
-    found["points"] = {run["name"]: Point(**run["point"]) for run in found.pop("runs")}
+    runs = found.pop("runs")
+    found["points"] = {run["name"]: Point(**run["point"]) for run in runs}
+    whole = read_about(plan)["digests"].get(batch)
+    if not _is_whole(found, batch, len(runs), whole):
+        raise PitbError(f"{path} does not hold the runs that its digest and their names are of")
     return found
+
+
+def _is_whole(found: Batch, batch: str, runs: int, comparing: str | None) -> bool:
+    """Whether a batch holds what was planned."""
+    points: dict[str, Point] = found["points"]
+    try:
+        names = [point.name for point in points.values()]
+        digest = digest_of(points.values())
+    except (PitbError, ValueError, TypeError, KeyError, IndexError, AttributeError):
+        return False  # an option or a value that no plan has
+    same = (found["batch"], found["digest"], len(points)) == (batch, digest, runs)
+    return (
+        same
+        and names == list(points)
+        and comparing == _comparing(digest, found["tolerance"], found["quantities"])
+    )

@@ -11,7 +11,7 @@ from typing import Any
 from pitb import a1, libraries
 from pitb.errors import PitbError, nearest
 from pitb.problems import problem
-from pitb.registry import Optimizer, by_pytorch_name, set_option
+from pitb.registry import Optimizer, by_pytorch_name, max_eval_of, misfit, set_option
 
 Options = dict[str, Any]
 ALIGNED, DEFAULTS = "aligned", "defaults"
@@ -57,7 +57,7 @@ class Point:
             set_option(found, name, value)
         if "max_iter" in self.options and "max_eval" not in self.options:
             # The one follows the other in torch.optim.LBFGS.
-            found["max_eval"] = self.options["max_iter"] * 5 // 4
+            found["max_eval"] = max_eval_of(self.options["max_iter"])
         return found
 
     @cached_property
@@ -186,24 +186,9 @@ def check_option(entry: Optimizer, name: str, value: Any) -> str | None:
         if not re.fullmatch(r"[0-9]\]", index) or int(index[0]) >= places:
             return f"{base} of {entry.pytorch} has no element [{index}"
         default = default[int(index[0])]
-    return _wrong_kind(name, value, default, entry)
-
-
-def _wrong_kind(name: str, value: Any, default: Any, entry: Optimizer) -> str | None:
-    shown = f"{name} of {entry.pytorch} is {json.dumps(value, ensure_ascii=False)}"
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if isinstance(default, bool):
-        return None if isinstance(value, bool) else f"{shown}, but must be true or false"
-    if isinstance(default, (int, float)):
-        return None if number else f"{shown}, but must be a number"
-    if isinstance(default, list):
-        if not isinstance(value, list) or len(value) != len(default):
-            return f"{shown}, but must be a list of {len(default)}"
-        found = (
-            _wrong_kind(f"{name}[{i}]", item, wanted, entry)
-            for i, (item, wanted) in enumerate(zip(value, default, strict=True))
-        )
-        return next((item for item in found if item), None)
-    if isinstance(value, (list, dict)):
-        return f"{shown}, but must be one value"
-    return None
+    found = misfit(value, default)
+    if found is None:
+        return None
+    place, item, must = found
+    shown = json.dumps(item, ensure_ascii=False)
+    return f"{name}{place} of {entry.pytorch} is {shown}, but must be {must}"

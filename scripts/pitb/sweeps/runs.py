@@ -7,23 +7,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pitb import libraries, schema
+from pitb import libraries
+from pitb.compare import OK
 from pitb.errors import PitbError
 from pitb.files import replacing
-from pitb.sweeps import judge, plan
+from pitb.sweeps import outcomes, plan
 from pitb.sweeps.points import Point
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PLAN = schema.having(
-    sweep={"type": "string"},
-    about={"type": "string"},
-    written={"type": "integer"},
-    runs={"type": "integer"},
-    axes=schema.listed({"type": "string"}),
-    batches=schema.listed({"type": "string"}),
-)
 POINT = {
     "optimizer": "string",
     "lr": "double",
@@ -35,17 +28,6 @@ POINT = {
     "burn_options": "string",
 }
 """Columns that every run has; ``clip`` and ``burn_options`` as JSON, empty where there is none."""
-_ARROW = {int: "int64", float: "double", str: "string"}
-
-
-def read_plan(folder: Path) -> dict[str, Any]:
-    """What a sweep's plan says of the whole.
-
-    Raises:
-        PitbError: There is none, or it is malformed.
-    """
-    found: dict[str, Any] = schema.read(folder / "plan" / "sweep.json", PLAN)
-    return found
 
 
 def option_columns(optimizers: Iterable[str]) -> dict[str, str]:
@@ -95,9 +77,9 @@ def _columns(optimizers: Iterable[str]) -> "pa.Schema":
     first += [
         pa.field(k, pa.type_for_alias(v), True) for k, v in option_columns(optimizers).items()
     ]
-    outcome = [item for item in fields(judge.Outcome) if item.name != "run"]
+    outcome = [item for item in fields(outcomes.Outcome) if item.name != "run"]
     first += [
-        pa.field(item.name, pa.type_for_alias(_ARROW[item.type]), False)  # type: ignore[index]
+        pa.field(item.name, pa.type_for_alias(outcomes.TYPES[item.type]), False)  # type: ignore[index]
         for item in outcome
     ]
     return pa.schema(first)
@@ -116,7 +98,7 @@ def write(folder: Path, path: Path) -> Counter[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    about = read_plan(folder)
+    about = plan.read_about(folder / "plan")
     counts: Counter[str] = Counter()
     optimizers = {
         point.optimizer
@@ -130,13 +112,20 @@ def write(folder: Path, path: Path) -> Counter[str]:
         pq.ParquetWriter(temporary, schema_of, compression="zstd", store_schema=False) as writer,
     ):
         for batch in about["batches"]:
-            points = plan.read_batch(folder / "plan", batch)["points"]
+            planned = plan.read_batch(folder / "plan", batch)
+            points = planned["points"]
             file = folder / "outcomes" / f"{batch}.parquet"
-            outcomes = {item["run"]: item for item in judge.read_outcomes(file)}
-            if outcomes.keys() != points.keys():
-                lost = sorted(outcomes.keys() ^ points.keys())[0]
-                raise PitbError(f"{file}: the run {lost} is lost, or is none of the sweep's")
-            rows = [_row(name, point, outcomes[name], options) for name, point in points.items()]
+            listed = outcomes.read_outcomes(file)
+            found = {item["run"]: item for item in listed}
+            if found.keys() != points.keys():
+                lost = sorted(found.keys() ^ points.keys())[0]
+                raise PitbError(f"{file}: the run {lost!r} is lost, or is none of the sweep's")
+            if len(listed) != len(found):
+                raise PitbError(f"{file} holds a run twice")
+            for item in listed:
+                if item["verdict"] == OK and not item["max_abs"] <= planned["tolerance"]:
+                    raise PitbError(f"{file}: {item['run']!r} is {OK} beyond the tolerance")
+            rows = [_row(name, point, found[name], options) for name, point in points.items()]
             counts.update(row["verdict"] for row in rows)
             writer.write_table(pa.Table.from_pylist(rows, schema=schema_of))
         check_sum(counts, about["runs"], path)
@@ -149,9 +138,9 @@ def check_sum(counts: Counter[str], runs: int, path: Path) -> None:
     Raises:
         PitbError: Runs are missing, or a verdict is none of those that there are.
     """
-    unknown = set(counts) - set(judge.VERDICTS)
+    unknown = set(counts) - set(outcomes.VERDICTS)
     if unknown or sum(counts.values()) != runs:
-        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in judge.VERDICTS)
+        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in outcomes.VERDICTS)
         raise PitbError(f"{path}: {said} do not add up to {runs} runs")
 
 
@@ -178,5 +167,5 @@ def _row(
 
 def line(name: str, counts: Counter[str]) -> str:
     """The last word on a sweep."""
-    parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in judge.VERDICTS)
+    parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in outcomes.VERDICTS)
     return f"sweep {name}: {sum(counts.values())} runs: {parts}"

@@ -17,7 +17,7 @@ from pitb.files import write_text
 from pitb.plots import bars, style
 from pitb.plots.log_axis import limits
 from pitb.sweeps import runs as runs_table
-from pitb.sweeps.judge import SKIPPED, VERDICTS
+from pitb.sweeps.outcomes import SKIPPED, VERDICTS
 from pitb.sweeps.runs import POINT
 
 WORST = 10

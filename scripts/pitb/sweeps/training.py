@@ -1,15 +1,36 @@
 """A batch of a sweep trained on one side, into one file."""
 
+import argparse
 import tempfile
 from pathlib import Path
 
+from pitb import arguments as command_line
 from pitb import programs
 from pitb.errors import PitbError
 from pitb.files import write_json
 from pitb.problems import problem
-from pitb.sweeps import dataset
+from pitb.sweeps import dataset, plan
 from pitb.sweeps.plan import Batch
 from pitb.trace import Trace
+
+
+def parser(doc: str | None, examples: str) -> argparse.ArgumentParser:
+    """What the scripts that train a batch take."""
+    found = command_line.parser(doc, examples)
+    found.add_argument("batch", help="the batch, such as 0of1")
+    found.add_argument("--plan", type=Path, required=True, help="the folder of the plan")
+    found.add_argument("--digest", help="digest that the batch must have")
+    found.add_argument("--out", type=Path, required=True, help="Parquet file to write")
+    return found
+
+
+def batch_of(arguments: argparse.Namespace) -> Batch:
+    """The batch that a command line names.
+
+    Raises:
+        PitbError: As `pitb.sweeps.plan.read_batch`.
+    """
+    return plan.read_batch(arguments.plan, arguments.batch, arguments.digest)
 
 
 def train_pytorch(batch: Batch, path: Path) -> None:
