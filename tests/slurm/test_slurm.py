@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -76,16 +77,15 @@ class Call:
     """A call of Snakemake that goes on, and what it has printed so far."""
 
     def __init__(self, folder, arguments, environment):
-        self.log = Path(f"{folder}-{time.monotonic_ns()}.log")
+        self.log = tempfile.NamedTemporaryFile(prefix="pitb-", suffix=".log")  # noqa: SIM115
         command = [sys.executable, "-m", "snakemake", *map(str, arguments)]
-        with self.log.open("wb") as out:
-            self.process = subprocess.Popen(
-                command, cwd=folder, env=environment, stdout=out, stderr=subprocess.STDOUT
-            )
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=self.log, stderr=subprocess.STDOUT
+        )
 
     @property
     def printed(self):
-        return self.log.read_text(encoding="utf-8")
+        return Path(self.log.name).read_text(encoding="utf-8")
 
     def ends_with(self, code):
         try:

@@ -43,7 +43,7 @@ def summary(root: Path, language: str) -> str:
 
 def call_seconds(root: Path, name: str, key: str = "call_s") -> str:
     """Seconds of a local call that has nothing to do, or what the plugin adds to them."""
-    return f"{_kept(root)[key][name]:g}"
+    return f"{_kept(root)[key][name] + 0.0:g}"  # which makes 0 of -0
 
 
 ALONE = "call_without_controller_s"
