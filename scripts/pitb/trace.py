@@ -269,10 +269,9 @@ def opened(
         PitbError: As `read` of a file.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path, memory_map=False, **options) as file:
+        with _file(path, options) as file:
             check_schema(file.schema_arrow, path)
             raw = (file.metadata.metadata or {}).get(METADATA_KEY)
             if raw is None:
@@ -286,6 +285,17 @@ def opened(
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         first = (str(error).splitlines() or ["it is malformed"])[0]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None
+
+
+def _file(path: Path, options: dict[str, Any]) -> "pq.ParquetFile":
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, memory_map=False, **options)
+    except KeyError as error:  # a column that read_dictionary names
+        name = error.args[0]
+        name = name.decode() if isinstance(name, bytes) else name
+        raise PitbError(f"{path} is not a trace: it has no column '{name}'") from None
 
 
 def check_schema(found: "pa.Schema", path: Path) -> None:
