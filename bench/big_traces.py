@@ -28,7 +28,7 @@ SIZES = (100_000, 1_000_000, 10_000_000, 100_000_000)
 """Values in a trace, for the cost of each."""
 SQL = "select max(abs(a.value - b.value)) from read_parquet(?) a positional join read_parquet(?) b"
 SQL_PER_TENSOR = """
-select step, quantity, tensor, count(*), arg_max(index, d), arg_max(x, d), arg_max(y, d), max(d),
+select step, quantity, tensor, count(*), arg_max({{'index': index, 'a': x, 'b': y}}, d), max(d),
     {ulps} max(case when d = 0 then 0 else d / greatest(abs(x), abs(y)) end), sqrt(avg(d * d)),
     bool_and(same)
 from (select *, abs(x - y) as d, {bits} from (
@@ -81,7 +81,7 @@ def duckdb(query: str = SQL) -> Callable[[Path], float]:
         connection = library.connect(config={"threads": 2})
         files = [str(folder / f"{name}.parquet") for name in "ab"]
         rows = connection.execute(query, files).fetchall()
-        return float(rows[0][0] if query == SQL else max(row[7] for row in rows if row[0] > 0))
+        return float(rows[0][0] if query == SQL else max(row[5] for row in rows if row[0] > 0))
 
     return call
 
@@ -100,8 +100,9 @@ def check_same_answer(folder: Path) -> None:
     theirs = {row[:3]: row[3:] for row in library.execute(ALL, files).fetchall()}
     for row in compare.compare_files(*map(Path, files), TOLERANCE).rows:
         found = theirs[row.step, row.quantity, row.tensor]
-        exact = (row.n, row.worst_index, row.a, row.b, row.max_abs, row.max_ulp, row.relative)
-        if found[:7] != exact or abs(found[7] - row.rmse) > 1e-9 * row.rmse or not found[8]:
+        worst = {"index": row.worst_index, "a": row.a, "b": row.b}
+        exact = (row.n, worst, row.max_abs, row.max_ulp, row.relative)
+        if found[:5] != exact or abs(found[5] - row.rmse) > 1e-9 * row.rmse or not found[6]:
             raise SystemExit(f"error: DuckDB answers {found}, and pitb {row}")
 
 
