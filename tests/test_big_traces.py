@@ -103,6 +103,7 @@ def test_what_is_not_looked_at_exceeds_nothing(monkeypatch, x, moved, dtype, chu
     b = np.where(np.isfinite(b), b, a)
     monkeypatch.setattr(statistics, "CHUNK", chunk)
     monkeypatch.setattr(statistics, "_FEW", 1)
+    monkeypatch.setattr(statistics, "_EACH", 2)
     row = compare.compare(made(a, dtype), made(b, dtype, "b"), 0.0, ["param"]).at(1, "param", "w")
     found = row[0].max_abs, row[0].max_ulp, row[0].relative
     assert found == plainly(a, b, dtype)[1:4]
@@ -120,6 +121,7 @@ def test_the_most_of_many_chunks_is_that_of_all(monkeypatch, dtype, most):
         sides = [x.astype(np.float64) for x in (a, b)]
         monkeypatch.setattr(statistics, "CHUNK", 5)
         monkeypatch.setattr(statistics, "_FEW", 2)
+        monkeypatch.setattr(statistics, "_EACH", 2)
         cut = compare.compare(made(sides[0], dtype), made(sides[1], dtype, "b"), 0.0, ["param"])
         row = cut.at(1, "param", "w")[0]
         assert (row.max_abs, row.max_ulp, row.relative) == plainly(*sides, dtype)[1:4]

@@ -32,6 +32,8 @@ _PRECISION = {"float32": 24}
 """Bits of a significand of the dtypes that have ulps of their own; all others count as float64."""
 _FEW = 8
 """Values that are looked at one by one are fewer than one in so many."""
+_EACH = 64
+"""Of a large chunk that is a tensor's first, one value in so many is looked at before all."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,13 @@ class _Floor:
         """
         ulps = self.max_ulp / (2.0 ** _PRECISION.get(self.dtype, 53) + self.max_ulp)
         return min(self.relative, ulps) * (1 - 2**-20)  # the products below are rounded
+
+    def raise_to(self, a: Array, b: Array, difference: Array) -> None:
+        """Look at some values, all finite."""
+        self.max_ulp = max(self.max_ulp, _max_ulp(a, b, self.dtype))
+        scale = np.maximum(np.abs(a), np.abs(b))
+        relative = np.divide(difference, np.maximum(scale, _TINY, out=scale), out=scale)
+        self.relative = max(self.relative, float(relative.max()))
 
 
 @dataclass(frozen=True)
@@ -189,6 +198,8 @@ def _chunk(a: Array, b: Array, start: int, buffers: _Buffers, floor: _Floor) -> 
     # A finite difference is one of finite values.
     other = buffers.other[: len(a)]
     squares = float(np.add.reduce(np.multiply(difference, difference, out=other)))
+    if floor.max_ulp == 0 and len(a) >= _EACH**2:
+        floor.raise_to(a[::_EACH], b[::_EACH], difference[::_EACH])
     share = floor.share()
     np.abs(a, out=other)
     if floor.dtype == "float32":
@@ -200,10 +211,7 @@ def _chunk(a: Array, b: Array, start: int, buffers: _Buffers, floor: _Floor) -> 
     if len(chosen) * _FEW < len(a):
         a, b, difference = a[chosen], b[chosen], difference[chosen]
     if len(chosen):
-        floor.max_ulp = max(floor.max_ulp, _max_ulp(a, b, floor.dtype))
-        scale = np.maximum(np.abs(a), np.abs(b))
-        relative = np.divide(difference, np.maximum(scale, _TINY, out=scale), out=scale)
-        floor.relative = max(floor.relative, float(relative.max()))
+        floor.raise_to(a, b, difference)
     return Statistics(
         **worst,
         max_abs=largest,
