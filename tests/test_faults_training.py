@@ -87,7 +87,7 @@ def test_pytorchs_side_of_the_breadth_that_is_killed_is_one_sentence(root, work,
         ("echo noise", "optdef ended without writing "),
         ("exec sleep 60", "optdef took longer than 0.3 s and was ended"),
         (f"printf '{HALF.decode()}' > \"$4\"", "unfinished: it is no whole Parquet file"),
-        ("printf 'PAR1\\0\\0\\0\\0PAR1' > \"$4\"", "is not what a batch is written as"),
+        ("printf 'PAR1\\0\\0\\0\\0PAR1' > \"$4\"", "is not a readable Parquet file"),
     ],
 )
 def test_burns_side_of_a_sweep_that_fails_is_one_sentence(root, work, tmp_path, body, sentence):
