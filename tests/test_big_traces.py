@@ -109,6 +109,22 @@ def test_what_is_not_looked_at_exceeds_nothing(monkeypatch, x, moved, dtype, chu
     assert found == plainly(a, b, dtype)[1:4]
 
 
+def test_what_a_thread_found_is_not_lost_where_another_lowers_the_floor(monkeypatch):
+    class Lowered(statistics._Floor):
+        def __setattr__(self, name, value):
+            # As where another thread writes what it has computed from an older floor.
+            super().__setattr__(name, 0.0 if name in ("max_ulp", "relative") else value)
+
+    a = np.linspace(1, 2, 300).astype(np.float32).astype(np.float64)
+    b = (a * (1 + 1e-6)).astype(np.float32).astype(np.float64)
+    monkeypatch.setattr(statistics, "CHUNK", 100)
+    whole = compare.compare(made(a), made(b, run="b"), 0.0, ["param"]).rows
+    monkeypatch.setattr(statistics, "_Floor", Lowered)
+    lowered = compare.compare(made(a), made(b, run="b"), 0.0, ["param"]).rows
+    assert lowered == whole
+    assert lowered[-1].max_ulp > 0
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("most", [1, 3, 40, 2.0**22, 2.0**24])
 def test_the_most_of_many_chunks_is_that_of_all(monkeypatch, dtype, most):

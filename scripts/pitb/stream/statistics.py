@@ -85,12 +85,19 @@ class _Floor:
         ulps = self.max_ulp / (2.0 ** _PRECISION.get(self.dtype, 53) + self.max_ulp)
         return min(self.relative, ulps) * (1 - 2**-20)  # the products below are rounded
 
-    def raise_to(self, a: Array, b: Array, difference: Array) -> None:
-        """Look at some values, all finite."""
-        self.max_ulp = max(self.max_ulp, _max_ulp(a, b, self.dtype))
+    def raise_to(self, a: Array, b: Array, difference: Array) -> tuple[float, float]:
+        """Look at some values, all finite.
+
+        Returns:
+            The most among them, in ulps and relatively: for whoever looked to tell, since another
+            thread may lower the floor again that it has read before.
+        """
+        max_ulp = _max_ulp(a, b, self.dtype)
         scale = np.maximum(np.abs(a), np.abs(b))
-        relative = np.divide(difference, np.maximum(scale, _TINY, out=scale), out=scale)
-        self.relative = max(self.relative, float(relative.max()))
+        quotient = np.divide(difference, np.maximum(scale, _TINY, out=scale), out=scale)
+        relative = float(quotient.max())
+        self.max_ulp, self.relative = max(self.max_ulp, max_ulp), max(self.relative, relative)
+        return max_ulp, relative
 
 
 @dataclass(frozen=True)
@@ -198,8 +205,9 @@ def _chunk(a: Array, b: Array, start: int, buffers: _Buffers, floor: _Floor) -> 
     # A finite difference is one of finite values.
     other = buffers.other[: len(a)]
     squares = float(np.add.reduce(np.multiply(difference, difference, out=other)))
+    found = [(0.0, 0.0)]
     if floor.max_ulp == 0 and len(a) >= _EACH**2:
-        floor.raise_to(a[::_EACH], b[::_EACH], difference[::_EACH])
+        found.append(floor.raise_to(a[::_EACH], b[::_EACH], difference[::_EACH]))
     share = floor.share()
     np.abs(a, out=other)
     if floor.dtype == "float32":
@@ -211,12 +219,12 @@ def _chunk(a: Array, b: Array, start: int, buffers: _Buffers, floor: _Floor) -> 
     if len(chosen) * _FEW < len(a):
         a, b, difference = a[chosen], b[chosen], difference[chosen]
     if len(chosen):
-        floor.raise_to(a, b, difference)
+        found.append(floor.raise_to(a, b, difference))
     return Statistics(
         **worst,
         max_abs=largest,
-        max_ulp=floor.max_ulp,
-        relative=floor.relative,
+        max_ulp=max(ulp for ulp, _ in found),
+        relative=max(relative for _, relative in found),
         squares=squares,
     )
 
