@@ -291,7 +291,7 @@ def swept(*arguments: Any) -> dict[str, Any]:
 BATCH_SIZES = (64, 128, 256, 512, 1024)
 
 
-def sweep_batches(repeats: int, runs: int = 5000) -> dict[str, Any]:
+def batch_sizes(repeats: int, runs: int = 5000) -> dict[str, Any]:
     """One sweep cut into batches of several sizes."""
     return {**swept(runs, "--turns", repeats, "--batch-size", *BATCH_SIZES), "repeats": repeats}
 
@@ -365,9 +365,9 @@ MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] 
     "diagnose_share": ("the share of configurations found again", recovery, 1),
     "sweep_5000": ("a sweep of 5,000 runs", lambda _, repeats: sweep(5000, repeats), 1),
     "sweep_20000": ("a sweep of 20,000 runs", lambda _, repeats: sweep(20000, repeats), 1),
-    "sweep_batches": (
+    "batch_sizes": (
         "sizes of batches of a sweep, side by side",
-        lambda _, repeats: sweep_batches(repeats),
+        lambda _, repeats: batch_sizes(repeats),
         3,
     ),
     "build": ("a cold build, against one of a crate that only depends on burn", build, 2),

@@ -443,15 +443,15 @@ def test_the_sizes_of_batches_that_were_measured_are_a_table(
 
     monkeypatch.setattr(bench, "measure", measure)
     found = {"repeats": 2, **bench.measure_sizes(1024, [64, 512], 2)}
-    content = {"sweep_batches": found, "sweep_5000": None}
+    content = {"batch_sizes": found, "sweep_5000": None}
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench/bench.json").write_text(json.dumps(content))
-    lines = measured.sweep_batches(tmp_path, "en").splitlines()
+    lines = measured.batch_sizes(tmp_path, "en").splitlines()
     assert lines[2:] == [
         "| 64 | 16 | 9.0 s (9.0–9.0) | 8.0 s | 1.25 GB |",
         "| 512 (default) | 2 | 9.0 s (9.0–9.0) | 8.0 s | 1.25 GB |",
     ]
-    assert "512（默认）" in measured.sweep_batches(tmp_path, "zh")
+    assert "512（默认）" in measured.batch_sizes(tmp_path, "zh")
     verdicts = itertools.cycle(["5 OK", "4 OK"])
     with pytest.raises(SystemExit, match="differ in their verdicts"):
         bench.measure_sizes(1024, [64, 512], 1)

@@ -82,9 +82,9 @@ def row_groups(root: Path, language: str) -> str:
     return _table(GROUPS, rows, language)
 
 
-def sweep_batches(root: Path, language: str) -> str:
+def batch_sizes(root: Path, language: str) -> str:
     """A sweep by the size of its batches."""
-    found = read_json(root / "bench/bench.json").get("sweep_batches", {})
+    found = read_json(root / "bench/bench.json").get("batch_sizes", {})
     rows = [
         (
             f"{item['batch_size']:,}{DEFAULT[language] * (item['batch_size'] == BATCH_SIZE)}",

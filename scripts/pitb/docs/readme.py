@@ -202,11 +202,7 @@ ALL = {"en": "all tensors", "zh": "全部张量"}
 
 def sweeps_bench(root: Path, language: str) -> str:
     """What was measured of sweeps."""
-    found = [
-        item
-        for name, item in _bench(root).items()
-        if name.startswith("sweep_") and name != "sweep_batches"
-    ]
+    found = [item for name, item in _bench(root).items() if name.startswith("sweep_")]
     if not found:
         raise PitbError("bench/bench.json holds nothing on sweeps; run bench/run.py sweep_5000")
     lines = ["| " + " | ".join(SWEPT[language]) + " |", "|" + " --- |" * len(SWEPT[language])]
@@ -296,7 +292,7 @@ CONTENTS = {
     "digits-diagnosis": digits_diagnosis,
     "recording-cost": recording_cost,
     "sweeps-bench": sweeps_bench,
-    "sweeps-batches": measured.sweep_batches,
+    "sweeps-batches": measured.batch_sizes,
     "big-traces": measured.big_traces,
     "big-traces-flat": measured.flatness,
     "big-traces-explained": measured.explained,
