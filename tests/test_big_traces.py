@@ -42,6 +42,12 @@ def made(values, dtype="float32", run="a"):
     return recorder.trace({"schema": trace.SCHEMA_VERSION, "run": run, "configuration": {}})
 
 
+def hold(monkeypatch, count):
+    """Let traces of more values stay on disk."""
+    monkeypatch.setattr(opening, "HELD", count)
+    monkeypatch.setattr(opening, "DECODED", count)
+
+
 def plainly(a, b, dtype):
     """The statistics of two tensors as NumPy and Python's whole numbers give them."""
     with np.errstate(all="ignore"):
@@ -62,9 +68,14 @@ def plainly(a, b, dtype):
     return i, float(difference[i]), ulp, float(relative.max()), rmse
 
 
-@settings(max_examples=150, deadline=None)
-@given(numbers, numbers, st.sampled_from(["float32", "float64", "int64"]))
-def test_statistics_are_those_of_whole_columns(x, y, dtype):
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(numbers, numbers, st.sampled_from(["float32", "float64", "int64"]), st.sampled_from([0, 99]))
+def test_statistics_are_those_of_whole_columns(monkeypatch, x, y, dtype, small):
+    monkeypatch.setattr(statistics, "SMALL", small)  # alone, or together with the loss
     count = min(len(x), len(y))
     a, b = np.array(x[:count], dtype=np.float64), np.array(y[:count], dtype=np.float64)
     if (np.isnan(a) != np.isnan(b)).any():
@@ -107,6 +118,41 @@ def test_what_is_not_looked_at_exceeds_nothing(monkeypatch, x, moved, dtype, chu
     row = compare.compare(made(a, dtype), made(b, dtype, "b"), 0.0, ["param"]).at(1, "param", "w")
     found = row[0].max_abs, row[0].max_ulp, row[0].relative
     assert found == plainly(a, b, dtype)[1:4]
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.lists(st.tuples(numbers, st.sampled_from(["float32", "float64", "int64"])), max_size=12),
+    st.lists(st.sampled_from([*MOVES, *ODD]), min_size=40, max_size=40),
+    st.sampled_from([1, 40, 64, 1 << 14]),
+    st.randoms(use_true_random=False),
+)
+def test_many_small_tensors_together_are_as_each_alone(monkeypatch, tensors, moved, room, order):
+    sides = []
+    names = list(range(len(tensors)))
+    for side in "ab":
+        recorder = trace.Recorder()
+        for name in names:
+            x, dtype = tensors[name]
+            values = np.array(x, dtype=np.float64)
+            if side == "b":
+                with np.errstate(all="ignore"):
+                    values = values * (1 + np.array(moved[: len(x)], dtype=np.float64) * 1e-7)
+            recorder.add(1, "param", values, dtype, f"t{name}")
+        sides.append(recorder.trace({"run": side}))
+        order.shuffle(names)  # so that B's do not follow each other as A's do
+    others = sides[1].by_key()
+    pairs = [(entry, others[entry.key]) for entry in sides[0].entries]
+    monkeypatch.setattr(statistics, "TOGETHER", room)
+    monkeypatch.setattr(statistics, "SMALL", 0)
+    alone = statistics.statistics(*sides, pairs)
+    monkeypatch.setattr(statistics, "SMALL", 1 << 10)
+    # By their text, as a NaN is not equal to itself.
+    assert repr(statistics.statistics(*sides, pairs)) == repr(alone)
 
 
 def test_what_a_thread_found_is_not_lost_where_another_lowers_the_floor(monkeypatch):
@@ -154,6 +200,7 @@ def test_chunks_and_threads_change_no_answer(monkeypatch, place, threads):
     monkeypatch.setattr(statistics, "CHUNK", 100)
     monkeypatch.setattr(statistics, "TASK", 100)
     monkeypatch.setattr(statistics, "THREADS", threads)
+    monkeypatch.setattr(statistics, "WORTH", 1)
     cut = compare.compare(made(a), made(b, run="b"), 0.0, ["param", "loss"]).rows
     near = [replace(x, rmse=y.rmse) for x, y in zip(cut, whole, strict=True)]
     assert near == whole
@@ -211,7 +258,7 @@ def pair(tmp_path_factory):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_write_a_file_gives_the_same_answers(pair, tmp_path, monkeypatch, way):
-    monkeypatch.setattr(opening, "HELD", 100)  # so that what is small here is large
+    hold(monkeypatch, 100)  # so that what is small here is large
     expected = compare.compare(*map(trace.read, pair), 1e-7, ["loss", "param"])
     written = [WAYS[way](path, tmp_path / path.name) for path in pair]
     opened = [compare.load(path) for path in written]
@@ -226,7 +273,7 @@ def test_every_way_to_write_a_file_gives_the_same_answers(pair, tmp_path, monkey
 def test_parts_are_read_in_place(pair, tmp_path, monkeypatch):
     whole = trace.read(pair[0])
     parts.write(whole, tmp_path / "parts", (3, 7, 8))
-    monkeypatch.setattr(opening, "HELD", 100)
+    hold(monkeypatch, 100)
     found = opening.open_trace(tmp_path / "parts")
     assert isinstance(found.values, Stored)
     assert found.entries == whole.entries
@@ -237,7 +284,7 @@ def test_parts_are_read_in_place(pair, tmp_path, monkeypatch):
 def test_the_first_divergence_is_the_same_from_disk(pair, monkeypatch):
     expected = divergence(*map(trace.read, pair))
     far = distance(*map(trace.read, pair), 4)
-    monkeypatch.setattr(opening, "HELD", 100)
+    hold(monkeypatch, 100)
     monkeypatch.setattr(initial, "CHUNK", 64)
     opened = [opening.open_trace(path) for path in pair]
     assert divergence(*opened) == expected
@@ -269,7 +316,7 @@ def altered(path, out, column, row, value):
     ("column", "value"), [("step", 9), ("quantity", "lr"), ("tensor", "other"), ("index", 7777)]
 )
 def test_a_column_that_lies_is_named(pair, tmp_path, monkeypatch, column, value, row, held):
-    monkeypatch.setattr(opening, "HELD", held)
+    hold(monkeypatch, held)
     path = altered(pair[0], tmp_path / "x.parquet", column, row, value)
     with pytest.raises(PitbError, match=f"column '{column}' is not what its metadata lists"):
         opening.open_trace(path)
@@ -311,7 +358,7 @@ def test_a_flipped_byte_is_found_or_is_a_value(pair, tmp_path_factory, data):
 
 
 def test_a_file_that_shrinks_is_said_to(pair, tmp_path, monkeypatch):
-    monkeypatch.setattr(opening, "HELD", 100)
+    hold(monkeypatch, 100)
     path = tmp_path / "x.parquet"
     path.write_bytes(pair[0].read_bytes())
     opened = opening.open_trace(path)
@@ -375,7 +422,7 @@ def test_memory_does_not_grow_with_the_traces(tmp_path, parameters, limit):
 @pytest.mark.parametrize("word", [b"param", b"quantity", b"tensor"])
 @pytest.mark.parametrize("read", [trace.read, opening.open_trace, load])
 def test_text_that_is_no_utf8_is_a_sentence(pair, tmp_path, monkeypatch, read, word):
-    monkeypatch.setattr(opening, "HELD", 100)
+    hold(monkeypatch, 100)
     path = rewritten(pair[0], tmp_path / "a.parquet", compression="none", store_schema=True)
     data = path.read_bytes()
     assert word in data

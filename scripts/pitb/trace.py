@@ -336,11 +336,12 @@ def _check_entry(entry: Entry) -> None:
         ValueError: A field is of the wrong type or out of range.
     """
     numbers = (entry.step, entry.first_row, *entry.shape)
-    if not all(type(number) is int and 0 <= number < 2**40 for number in numbers):
-        raise ValueError(f"{numbers} are not all numbers of 0 and more")
-    if not all(isinstance(text, str) for text in (entry.quantity, entry.tensor)):
+    for number in numbers:
+        if type(number) is not int or not 0 <= number < 2**40:
+            raise ValueError(f"{numbers} are not all numbers of 0 and more")
+    if not (isinstance(entry.quantity, str) and isinstance(entry.tensor, str)):
         raise ValueError("a quantity or a tensor is not named by text")
-    if len(entry.shape) > MOST_DIMENSIONS or math.prod(entry.shape) >= 2**40:
+    if len(entry.shape) > MOST_DIMENSIONS or entry.count >= 2**40:
         raise ValueError(f"a shape of {len(entry.shape)} dimensions is too large")
     if entry.step >= 2**31 or entry.dtype not in DTYPES:
         raise ValueError(f"step {entry.step} or dtype {entry.dtype!r} is out of range")

@@ -13,9 +13,10 @@ WAYS = {
     "zh": ("做法", "时间", "为 pitb 的几倍（最小到最大）", "峰值内存"),
 }
 FLAT = {
-    "en": ("values", "time", "for each value", "for each beyond the row above"),
-    "zh": ("数值个数", "时间", "每个数值", "比上一行多出的每个数值"),
-}
+    "en": ("values", "time", "for each value", "for each beyond the row above",
+           "times pitb's: whole column"),
+    "zh": ("数值个数", "时间", "每个数值", "比上一行多出的每个数值", "整列读取为 pitb 的几倍"),
+}  # fmt: skip
 EXPLAINED = {"en": ("values", "time", "peak memory"), "zh": ("数值个数", "时间", "峰值内存")}
 GROUPS = {
     "en": ("rows of a row group", "page", "compression", "file", "pitb compares", "peak memory",
@@ -53,7 +54,10 @@ def flatness(root: Path, language: str) -> str:
     for item in _found(root).get("flatness", []):
         more = 1e9 * (item["s"] - before["s"]) / (item["values"] - before["values"])
         beyond = f"{more:.1f} ns" if before["values"] else ""
-        rows.append((f"{item['values']:,}", f"{item['s']:.4f} s", f"{item['ns']} ns", beyond))
+        whole = str(item["whole_column_times"])
+        rows.append(
+            (f"{item['values']:,}", f"{item['s']:.4f} s", f"{item['ns']} ns", beyond, whole)
+        )
         before = item
     return _table(FLAT, rows, language)
 

@@ -22,8 +22,10 @@ from pitb.stream.layout import Layout, Otherwise, Segment
 from pitb.stream.stored import Piece, Stored
 from pitb.trace import Entry, Trace
 
-HELD = 1 << 20
+HELD = 1 << 16
 """Values up to which a trace is held in memory, since reading it piece by piece gains nothing."""
+DECODED = 1 << 20
+"""Rows up to which a file that a library must decode is held so."""
 BATCH = 1 << 16
 """Rows of a batch that a library decodes."""
 _TEXTS = [name for name, kind in trace.COLUMNS.items() if kind == "string"]
@@ -57,7 +59,7 @@ def _open_file(path: Path, held: int | None = None) -> Trace:
         return _checked(found, path, HELD if held is None else held)
     except (Otherwise, OSError):
         pass  # a library reads it, or says what is wrong
-    if _rows(path) <= HELD:
+    if _rows(path) <= DECODED:
         return trace.read(path)
     return _decoded(path)
 

@@ -5,8 +5,9 @@ So a column of millions of rows is a few runs, and is read as such, at the cost 
 bytes. Source: Parquet's format, Encodings.md (RLE and bit-packing hybrid, DELTA_BINARY_PACKED).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,14 @@ from numpy.typing import NDArray
 
 from pitb.stream.thrift import Malformed, Reader
 
-_WINDOW = 1 << 14
-"""Blocks that are looked at together at most."""
+_TOGETHER = tuple(1 << power for power in range(14, -1, -1))
+"""Numbers of blocks that are looked at together, the most first."""
+_FEW = 64
+"""Packed numbers up to which one after the other is faster than an array."""
+_MOST_BLOCK = 1 << 12
+"""Differences in a block; libraries write 128 to 2,048 of them."""
+_MOST_PARTS = 1 << 5
+"""Parts of a block, each with a width of its own; libraries write 4 to 8."""
 
 
 @dataclass
@@ -85,145 +92,142 @@ def add_indices(body: bytes, count: int, entries: list[bytes], found: Runs) -> N
     width = reader.byte()
     if width > 32:
         raise Malformed("indices of more than 32 bits")
+    size_in_bytes = (width + 7) // 8
     left = count
     while left:
         head = reader.varint()
-        if head >> 1 == 0 or head >> 4 > left:
+        size = head >> 1
+        if size == 0 or size >> 3 > left:
             raise Malformed("a run of indices is empty or too long")
         if head & 1:
-            size = (head >> 1) * 8
+            size *= 8
             if size >= left + 8:
                 raise Malformed("a run of indices is too long")
-            packed = reader.take((head >> 1) * width)
-            values = _unpacked(packed, width, size)[:left]
-            _add_array(values, entries, found)
-            left -= len(values)
+            packed = reader.take(size * width // 8)
+            _add_packed(packed, width, min(size, left), entries, found)
         else:
-            size = head >> 1
-            index = int.from_bytes(reader.take((width + 7) // 8), "little")
-            if not 0 < size <= left or index >= len(entries):
+            index = int.from_bytes(reader.take(size_in_bytes), "little")
+            if size > left or index >= len(entries):
                 raise Malformed("a run of indices is too long, or none of the dictionary's")
             found.add(entries[index], size)
-            left -= size
+        left -= min(size, left)
     if reader.position != len(body):
         raise Malformed("a page is longer than its indices")
 
 
-def _add_array(values: NDArray[np.int64], entries: list[bytes], found: Runs) -> None:
-    bounds = np.flatnonzero(np.diff(values)) + 1
-    if len(bounds) > found.most or values.max(initial=0) >= len(entries):
-        raise Malformed("too many runs, or an index that is none of the dictionary's")
-    starts = [0, *bounds.tolist()]
-    for start, stop in zip(starts, [*starts[1:], len(values)], strict=True):
-        found.add(entries[int(values[start])], stop - start)
+def _add_packed(data: bytes, width: int, count: int, entries: list[bytes], found: Runs) -> None:
+    """Add entries by ``count`` indices of ``width`` bits each, the lowest bit first."""
+    if count <= _FEW:
+        bits, mask = int.from_bytes(data, "little"), (1 << width) - 1
+        values = [bits >> place & mask for place in range(0, count * width, width or 1)]
+        values = values if width else [0] * count
+        starts = [0] + [i for i in range(1, count) if values[i] != values[i - 1]]
+    else:
+        array = _unpacked(data, width, count)
+        starts = [0, *(np.flatnonzero(array[1:] != array[:-1]) + 1).tolist()]
+        values = array
+    if len(starts) > found.most + 1:
+        raise Malformed("too many runs")
+    for start, stop in zip(starts, [*starts[1:], count], strict=True):
+        index = int(values[start])
+        if index >= len(entries):
+            raise Malformed("an index is none of the dictionary's")
+        found.add(entries[index], stop - start)
 
 
-def _unpacked(data: bytes, width: int, count: int) -> NDArray[np.int64]:
-    """Numbers of ``width`` bits each, the lowest bit first, as int64 that wraps around."""
+def _unpacked(data: bytes, width: int, count: int) -> NDArray[np.uint64]:
+    """Numbers of ``width`` bits each, the lowest bit first."""
     if width == 0:
-        return np.zeros(count, dtype=np.int64)
+        return np.zeros(count, dtype=np.uint64)
     bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
     powers = np.left_shift(np.uint64(1), np.arange(width, dtype=np.uint64))
-    numbers = bits[: count * width].reshape(count, width).astype(np.uint64) @ powers
-    return numbers.view(np.int64)
+    return bits[: count * width].reshape(count, width).astype(np.uint64) @ powers
 
 
 def add_delta(body: bytes, count: int, found: Runs) -> None:
-    """Decode a page of ``count`` int64 in DELTA_BINARY_PACKED.
+    """Decode a page of ``count`` int64 in DELTA_BINARY_PACKED into runs that ascend by one.
+
+    Sums beyond int64 do not wrap around, as no index of a trace is that large.
 
     Raises:
         Malformed: It is too short, too long, or of another number of values.
     """
     reader = Reader(body)
     block, parts, total = reader.varint(), reader.varint(), reader.varint()
-    value = reader.zigzag()
+    first = reader.zigzag()
     if (
         total != count
-        or not 0 < parts <= 1 << 10
+        or not 0 < parts <= _MOST_PARTS
         or block % (8 * parts)
-        or not 0 < block <= 1 << 20
+        or not 0 < block <= _MOST_BLOCK
     ):
         raise Malformed("a page of differences is malformed")
     if count == 0:
         return
-    found.add(value, 1)
-    left = count - 1
-    for step, size in _differences(reader, block, parts, left):
-        # What is a run of 1 is told as such; the others as the array of their differences.
-        if isinstance(step, int):
-            size = min(size, left)
-            found.add(value + 1, size)
-            value += size
-        else:
-            with np.errstate(over="ignore"):
-                numbers = value + np.cumsum(step[:left])
-            size = len(numbers)
-            _add_ascending(numbers, found)
-            value = int(numbers[-1])
-        left -= size
+    # A block of differences of 1: the least difference, in zigzag, and no bits for any part.
+    run = b"\x02" + bytes(parts)
+    size, left, begun = block // parts, count - 1, 1
+    while left > 0:
+        blocks = _leading(reader, run, -(-left // block))
+        begun += min(blocks * block, left)
+        left -= blocks * block
+        if left <= 0:
+            break
+        least = reader.zigzag()
+        for width in reader.take(parts):
+            if left <= 0:
+                break  # of parts without values only the widths stand there
+            packed = reader.take(width * size // 8)
+            done = 0
+            for place, difference in _breaks(packed, width, size, least, min(size, left)):
+                begun += place - done
+                found.add(first, begun)
+                first, begun, done = first + begun - 1 + difference, 1, place + 1
+            begun += min(size, left) - done
+            left -= size
+    found.add(first, begun)
     if reader.position != len(body):
         raise Malformed("a page is longer than its differences")
 
 
-def _differences(
-    reader: Reader, block: int, parts: int, left: int
-) -> Iterator[tuple[int | NDArray[np.int64], int]]:
-    """Runs of differences of 1, as 1 and their number; other blocks as arrays."""
-    window = 1
-    # A block of differences of 1: the least difference, in zigzag, and no bits for any part.
-    run = b"\x02" + bytes(parts)
-    while left > 0:
-        alike = _leading_runs(reader, run, min(window, -(-left // block)))
-        if alike:
-            window = min(8 * window, _WINDOW)
-            yield 1, min(alike * block, left)
-            left -= alike * block
-            continue
-        window = 1
-        found = _block(reader, block, parts, left)
-        yield found, len(found)
-        left -= len(found)
-
-
-def _leading_runs(reader: Reader, run: bytes, most: int) -> int:
+def _leading(reader: Reader, run: bytes, most: int) -> int:
     """How many of the next blocks are runs; the reader goes behind them."""
-    size = len(run)
-    here = reader.position
-    if reader.data[here : here + size] != run:
-        return 0
-    most = min(most, (len(reader.data) - here) // size)
-    rows = np.frombuffer(reader.data, np.uint8, most * size, here).reshape(most, size)
-    alike = (rows == np.frombuffer(run, np.uint8)).all(axis=1)
-    found = most if alike.all() else int(alike.argmin())
-    reader.position += found * size
+    found = 0
+    for count in _TOGETHER:
+        together = _repeated(run, count)
+        while found + count <= most and reader.data.startswith(together, reader.position):
+            found += count
+            reader.position += len(together)
     return found
 
 
-def _block(reader: Reader, block: int, parts: int, left: int) -> NDArray[np.int64]:
-    least = reader.zigzag()
-    widths = reader.take(parts)
-    size = block // parts
-    found = np.full(min(block, left), np.int64(least))
-    done = 0
-    for width in widths:
-        if done >= len(found):
-            break  # of parts without values only the widths stand there
-        if width > 64:
-            raise Malformed("differences of more than 64 bits")
-        if width:
-            part = _unpacked(reader.take(width * size // 8), width, size)
-            with np.errstate(over="ignore"):
-                found[done : done + size] += part[: len(found) - done]
-        done += size
+@lru_cache(64)
+def _repeated(run: bytes, count: int) -> bytes:
+    return run * count
+
+
+def _breaks(packed: bytes, width: int, size: int, least: int, count: int) -> list[tuple[int, int]]:
+    """Which of the first ``count`` differences of a part are not 1, and what they are."""
+    if width > 64:
+        raise Malformed("differences of more than 64 bits")
+    if width == 0:
+        return [] if least == 1 else [(place, least) for place in range(count)]
+    bits, mask = int.from_bytes(packed, "little"), (1 << width) - 1
+    if not 0 <= 1 - least <= mask:
+        return [(place, least + (bits >> place * width & mask)) for place in range(count)]
+    other = bits ^ (1 - least) * _ones(width, size)  # 0 where a difference is 1
+    found = []
+    while other:
+        place = ((other & -other).bit_length() - 1) // width
+        if place >= count:
+            break
+        found.append((place, least + (bits >> place * width & mask)))
+        behind = (place + 1) * width
+        other = other >> behind << behind
     return found
 
 
-def _add_ascending(numbers: NDArray[np.int64], found: Runs) -> None:
-    """Add numbers as runs that ascend by one."""
-    with np.errstate(over="ignore"):
-        breaks = np.flatnonzero(numbers[1:] - numbers[:-1] != 1) + 1
-    if len(breaks) > found.most:
-        raise Malformed("too many runs")
-    starts = [0, *breaks.tolist()]
-    for start, stop in zip(starts, [*starts[1:], len(numbers)], strict=True):
-        found.add(int(numbers[start]), stop - start)
+@lru_cache(64)
+def _ones(width: int, size: int) -> int:
+    """A number whose ``size`` parts of ``width`` bits are each 1."""
+    return ((1 << width * size) - 1) // ((1 << width) - 1)

@@ -26,12 +26,18 @@ order in which an RMSE is added up, so it is no setting."""
 TASK = 1 << 19
 """Values that a thread takes at a time."""
 THREADS = min(2, os.cpu_count() or 1)
+WORTH = 4
+"""Tasks from which on threads are faster than one."""
 _TINY = 5e-324
 """The least positive double: a scale of 0 becomes this, and 0 over it is 0."""
 _PRECISION = {"float32": 24}
 """Bits of a significand of the dtypes that have ulps of their own; all others count as float64."""
 _FEW = 8
 """Values that are looked at one by one are fewer than one in so many."""
+SMALL = 1 << 10
+"""Values of a tensor up to which it is looked at together with others, as calls cost more then."""
+TOGETHER = 1 << 14
+"""Values of such tensors for which there is room."""
 _EACH = 64
 """Of a large chunk that is a tensor's first, one value in so many is looked at before all."""
 
@@ -92,10 +98,8 @@ class _Floor:
             The most among them, in ulps and relatively: for whoever looked to tell, since another
             thread may lower the floor again that it has read before.
         """
-        max_ulp = _max_ulp(a, b, self.dtype)
-        scale = np.maximum(np.abs(a), np.abs(b))
-        quotient = np.divide(difference, np.maximum(scale, _TINY, out=scale), out=scale)
-        relative = float(quotient.max())
+        max_ulp = float(_distance(a, b, self.dtype).max())
+        relative = float(_relative(a, b, difference).max())
         self.max_ulp, self.relative = max(self.max_ulp, max_ulp), max(self.relative, relative)
         return max_ulp, relative
 
@@ -120,20 +124,22 @@ def statistics(a: Trace, b: Trace, pairs: Sequence[tuple[Entry, Entry]]) -> list
         PitbError: Values can no longer be read.
     """
     tasks = list(_tasks(pairs))
-    size = min(CHUNK, max((first.count for first, _ in pairs), default=0))
+    size = min(CHUNK, max((TOGETHER, *(first.count for first, _ in pairs))))
     floors = [_Floor(first.dtype) for first, _ in pairs]
     found: list[list[Statistics]] = [[] for _ in tasks]
     claimed = iter(enumerate(tasks))
 
     def work() -> None:
         buffers = _Buffers(size)
-        with reading(a.values) as from_a, reading(b.values) as from_b:
+        with (
+            reading(a.values) as from_a,
+            reading(b.values) as from_b,
+            np.errstate(all="ignore"),
+        ):
             for number, task in claimed:  # each is given out once, to whichever thread asks
-                found[number] = [
-                    _read(span, from_a, from_b, buffers, floors[span.pair]) for span in task
-                ]
+                found[number] = _of_task(task, from_a, from_b, buffers, floors)
 
-    threads = min(THREADS, len(tasks))
+    threads = THREADS if len(tasks) >= WORTH else 1
     if threads > 1:
         with ThreadPoolExecutor(threads) as pool:
             for future in [pool.submit(work) for _ in range(threads)]:
@@ -183,13 +189,88 @@ def _both(first: Statistics, then: Statistics) -> Statistics:
     )
 
 
-def _read(
-    span: _Span, from_a: Readable, from_b: Readable, buffers: _Buffers, floor: _Floor
-) -> Statistics:
-    a = from_a.read(span.a.first_row + span.start, buffers.a[: span.count])
-    b = from_b.read(span.b.first_row + span.start, buffers.b[: span.count])
-    with np.errstate(all="ignore"):
-        return _chunk(a, b, span.start, buffers, floor)
+def _of_task(
+    task: list[_Span],
+    from_a: Readable,
+    from_b: Readable,
+    buffers: _Buffers,
+    floors: Sequence[_Floor],
+) -> list[Statistics]:
+    found: dict[int, Statistics] = {}
+    together: dict[str, list[int]] = {}
+    for number, span in enumerate(task):
+        if span.count == span.a.count <= SMALL:
+            together.setdefault(span.a.dtype, []).append(number)
+            continue
+        a = from_a.read(span.a.first_row + span.start, buffers.a[: span.count])
+        b = from_b.read(span.b.first_row + span.start, buffers.b[: span.count])
+        found[number] = _chunk(a, b, span.start, buffers, floors[span.pair])
+    for dtype, numbers in together.items():
+        for some in _batches(numbers, [task[number].count for number in numbers], len(buffers.a)):
+            spans = [task[number] for number in some]
+            a = _read([(span.a, span.count) for span in spans], from_a, buffers.a)
+            b = _read([(span.b, span.count) for span in spans], from_b, buffers.b)
+            counts = [span.count for span in spans]
+            found.update(zip(some, _small(a, b, counts, dtype, buffers), strict=True))
+    return [found[number] for number in range(len(task))]
+
+
+def _batches(numbers: list[int], counts: list[int], most: int) -> Iterator[list[int]]:
+    """Cut ``numbers`` so that the counts of each part add up to ``most`` at most."""
+    batch: list[int] = []
+    size = 0
+    for number, count in zip(numbers, counts, strict=True):
+        if size + count > most:
+            yield batch
+            batch, size = [], 0
+        batch.append(number)
+        size += count
+    yield batch
+
+
+def _read(entries: list[tuple[Entry, int]], reader: Readable, room: Array) -> Array:
+    """Tensors one after the other; those that stand so in their file are read at once."""
+    done = begun = 0
+    first = entries[0][0].first_row
+    for entry, count in (*entries, (None, 0)):
+        if entry is None or entry.first_row != first + done - begun:
+            part = room[begun:done]
+            values = reader.read(first, part)
+            if values is not part:
+                part[:] = values
+            begun = done
+            first = entry.first_row if entry else 0
+        done += count
+    return room[:done]
+
+
+def _small(
+    a: Array, b: Array, counts: list[int], dtype: str, buffers: _Buffers
+) -> Iterator[Statistics]:
+    """Of whole tensors that are small, one after the other in ``a`` and ``b``."""
+    ends = np.cumsum(counts).tolist()
+    starts = [end - count for end, count in zip(ends, counts, strict=True)]
+    difference = np.subtract(a, b, out=buffers.difference[: len(a)])
+    np.abs(difference, out=difference)
+    squares = np.multiply(difference, difference, out=buffers.other[: len(a)])
+    added = [float(np.add.reduce(squares[i:j])) for i, j in zip(starts, ends, strict=True)]
+    ulp = np.maximum.reduceat(_distance(a, b, dtype), starts).tolist()
+    relative = np.maximum.reduceat(_relative(a, b, difference), starts).tolist()
+    for number, (i, j) in enumerate(zip(starts, ends, strict=True)):
+        index = int(difference[i:j].argmax())  # that of a NaN, where there is one
+        largest = float(difference[i + index])
+        if not math.isfinite(largest):
+            yield _unusual(a[i:j], b[i:j], dtype, 0, difference[i:j])
+            continue
+        yield Statistics(
+            index=index,
+            a=float(a[i + index]),
+            b=float(b[i + index]),
+            max_abs=largest,
+            max_ulp=float(ulp[number]),
+            relative=relative[number],
+            squares=added[number],
+        )
 
 
 def _chunk(a: Array, b: Array, start: int, buffers: _Buffers, floor: _Floor) -> Statistics:
@@ -260,13 +341,19 @@ def _first_not_finite(values: Array, start: int) -> tuple[int, float] | None:
     return (start + int(found[0]), float(values[found[0]])) if len(found) else None
 
 
-def _max_ulp(a: Array, b: Array, dtype: str) -> float:
-    """The largest distance in units in the last place, of finite values."""
+def _relative(a: Array, b: Array, difference: Array) -> Array:
+    """Relative differences of finite values."""
+    scale = np.maximum(np.abs(a), np.abs(b))
+    return np.divide(difference, np.maximum(scale, _TINY, out=scale), out=scale)
+
+
+def _distance(a: Array, b: Array, dtype: str) -> NDArray[Any]:
+    """Distances in units in the last place, of finite values."""
     bits_a, bits_b = _bits(a, dtype), _bits(b, dtype)
     if np.bitwise_xor(bits_a, bits_b).min() >= 0:  # no two of opposite signs
         bits_a -= bits_b
-        return float(np.abs(bits_a, out=bits_a).max())
-    return float(_apart(bits_a, bits_b).max())
+        return np.abs(bits_a, out=bits_a)
+    return _apart(bits_a, bits_b)
 
 
 def _bits(values: Array, dtype: str) -> NDArray[Any]:

@@ -1,0 +1,156 @@
+"""Columns of runs, decoded from what libraries write, and from what nobody should."""
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pitb.stream import layout, runs
+from pitb.stream.thrift import Malformed, Reader
+
+spans = st.lists(
+    st.tuples(st.integers(0, 2**40) | st.integers(0, 40), st.integers(1, 300)), max_size=30
+)
+
+
+def pages(values, **options):
+    """The kind, header and body of each page that pyarrow writes of a column."""
+    file = io.BytesIO()
+    schema = pa.schema([pa.field("x", values.type, nullable=False)])
+    table = pa.Table.from_arrays([values], schema=schema)
+    pq.write_table(table, file, compression="none", write_statistics=False, **options)
+    data = file.getvalue()
+    meta = pq.ParquetFile(pa.py_buffer(data)).metadata.row_group(0).column(0)
+    begin = meta.dictionary_page_offset or meta.data_page_offset
+    reader = Reader(data[begin : begin + meta.total_compressed_size])
+    found = []
+    while reader.position < len(reader.data):
+        kind, header, size = layout._page(reader)
+        found.append((kind, header, reader.take(size)))
+    return found
+
+
+def expanded(found):
+    """The values that runs stand for."""
+    return [
+        value + i if found.step else value
+        for value, count in zip(found.values, found.counts, strict=True)
+        for i in range(count)
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(spans)
+def test_ascending_numbers_come_back_from_pyarrows_differences(found):
+    wanted = [n for first, count in found for n in range(first, first + count)]
+    decoded = runs.Runs(len(found) + 1, step=1)
+    for _, header, body in pages(
+        pa.array(wanted, pa.int64()),
+        use_dictionary=False,
+        column_encoding={"x": "DELTA_BINARY_PACKED"},
+    ):
+        runs.add_delta(body, header[1], decoded)
+    assert expanded(decoded) == wanted
+    assert decoded.is_made_of(found)
+    assert decoded.is_made_of((n, 1) for n in wanted)
+    if wanted:
+        assert not decoded.is_made_of((n, 1) for n in [*wanted[:-1], wanted[-1] + 1])
+        assert not decoded.is_made_of((n, 1) for n in wanted[:-1])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(-(2**60), 2**60) | st.integers(-3, 3), max_size=200))
+def test_any_numbers_come_back_from_pyarrows_differences(numbers):
+    decoded = runs.Runs(len(numbers) + 1, step=1)
+    for _, header, body in pages(
+        pa.array(numbers, pa.int64()),
+        use_dictionary=False,
+        column_encoding={"x": "DELTA_BINARY_PACKED"},
+    ):
+        runs.add_delta(body, header[1], decoded)
+    assert expanded(decoded) == numbers
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 200)), min_size=1, max_size=60))
+def test_texts_come_back_from_pyarrows_dictionaries(found):
+    wanted = [f"t{name}" for name, count in found for _ in range(count)]
+    decoded = runs.Runs(len(found) + 1)
+    entries = None
+    for kind, header, body in pages(pa.array(wanted), use_dictionary=True):
+        if kind == 2:
+            entries = runs.dictionary(body, header[1], False)
+        else:
+            runs.add_indices(body, header[1], entries, decoded)
+    assert [text.decode() for text in expanded(decoded)] == wanted
+    assert decoded.is_made_of((f"t{name}".encode(), count) for name, count in found)
+
+
+@pytest.mark.parametrize("count", [3, 64, 65, 500])
+def test_few_and_many_packed_indices_are_read_alike(count):
+    width = 5
+    indices = [(i * i) % 7 for i in range(count)]
+    bits = sum(index << width * i for i, index in enumerate(indices))
+    groups = -(-count // 8)
+    head = bytes([width]) + varint(groups << 1 | 1)
+    body = head + bits.to_bytes(groups * width, "little")
+    entries = [bytes([65 + i]) for i in range(7)]
+    decoded = runs.Runs(count)
+    runs.add_indices(body, count, entries, decoded)
+    assert expanded(decoded) == [entries[i] for i in indices]
+    with pytest.raises(Malformed, match="none of the dictionary's"):
+        runs.add_indices(body, count, entries[:3], runs.Runs(count))
+    with pytest.raises(Malformed, match="too many runs|more runs"):
+        runs.add_indices(body, count, entries, runs.Runs(1))
+
+
+def varint(number):
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def delta(first, least, widths, packed, count, block=128):
+    """A page of one block of differences."""
+    head = varint(block) + varint(len(widths)) + varint(count)
+    return head + varint(first << 1) + varint(least << 1) + bytes(widths) + packed
+
+
+@pytest.mark.parametrize(
+    "body, count, message",
+    [
+        (delta(0, 1, [0] * 4, b"", 129), 128, "malformed"),
+        (delta(0, 1, [0] * 3, b"", 129), 129, "malformed"),
+        (delta(0, 1, [0] * 64, b"", 5, block=1 << 12), 5, "malformed"),
+        (delta(0, 1, [0] * 4, b"", 5, block=1 << 13), 5, "malformed"),
+        (delta(0, 1, [0] * 4, b"\0", 129), 129, "longer"),
+        (delta(0, 1, [0] * 4, b"", 130), 130, "too early"),
+        (delta(0, 1, [65, 0, 0, 0], bytes(260), 129), 129, "64 bits"),
+        (delta(0, 1, [9, 0, 0, 0], bytes(20), 129), 129, "too early"),
+        (delta(0, 2, [0] * 4, b"", 129), 129, "more runs"),
+    ],
+)
+def test_pages_of_differences_that_nobody_should_write(body, count, message):
+    with pytest.raises(Malformed, match=message):
+        runs.add_delta(body, count, runs.Runs(8, step=1))
+
+
+def test_where_all_differ_that_is_told_before_long():
+    numbers = pa.array(np.random.default_rng(0).integers(0, 2**40, 1 << 16))
+    ((_, header, body),) = pages(
+        numbers,
+        use_dictionary=False,
+        column_encoding={"x": "DELTA_BINARY_PACKED"},
+        max_rows_per_page=1 << 20,
+        data_page_size=1 << 30,
+    )
+    decoded = runs.Runs(50, step=1)
+    with pytest.raises(Malformed, match="more runs"):
+        runs.add_delta(body, header[1], decoded)
+    assert len(decoded.values) == 50
