@@ -5,7 +5,7 @@ So a column of millions of rows is a few runs, and is read as such, at the cost 
 bytes. Source: Parquet's format, Encodings.md (RLE and bit-packing hybrid, DELTA_BINARY_PACKED).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -117,15 +117,14 @@ def add_indices(body: bytes, count: int, entries: list[bytes], found: Runs) -> N
 
 def _add_packed(data: bytes, width: int, count: int, entries: list[bytes], found: Runs) -> None:
     """Add entries by ``count`` indices of ``width`` bits each, the lowest bit first."""
+    values: Sequence[int] | NDArray[np.uint64]
     if count <= _FEW:
         bits, mask = int.from_bytes(data, "little"), (1 << width) - 1
-        values = [bits >> place & mask for place in range(0, count * width, width or 1)]
-        values = values if width else [0] * count
+        values = [bits >> place * width & mask for place in range(count)]
         starts = [0] + [i for i in range(1, count) if values[i] != values[i - 1]]
     else:
-        array = _unpacked(data, width, count)
-        starts = [0, *(np.flatnonzero(array[1:] != array[:-1]) + 1).tolist()]
-        values = array
+        values = _unpacked(data, width, count)
+        starts = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()]
     if len(starts) > found.most + 1:
         raise Malformed("too many runs")
     for start, stop in zip(starts, [*starts[1:], count], strict=True):

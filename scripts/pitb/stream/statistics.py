@@ -352,7 +352,8 @@ def _distance(a: Array, b: Array, dtype: str) -> NDArray[Any]:
     bits_a, bits_b = _bits(a, dtype), _bits(b, dtype)
     if np.bitwise_xor(bits_a, bits_b).min() >= 0:  # no two of opposite signs
         bits_a -= bits_b
-        return np.abs(bits_a, out=bits_a)
+        apart: NDArray[Any] = np.abs(bits_a, out=bits_a)
+        return apart
     return _apart(bits_a, bits_b)
 
 
