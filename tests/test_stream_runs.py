@@ -104,7 +104,7 @@ def test_few_and_many_packed_indices_are_read_alike(count):
     assert expanded(decoded) == [entries[i] for i in indices]
     with pytest.raises(Malformed, match="none of the dictionary's"):
         runs.add_indices(body, count, entries[:3], runs.Runs(count))
-    with pytest.raises(Malformed, match="too many runs|more runs"):
+    with pytest.raises(Malformed, match="too many runs"):
         runs.add_indices(body, count, entries, runs.Runs(1))
 
 
