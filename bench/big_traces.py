@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,7 @@ def one(way: str, folder: Path, repeats: int) -> dict[str, Any]:
 
     from pitb.stream import statistics as _  # noqa: F401  imported before, as the others' are
 
-    call = (WAYS | {"explain": explain})[way]()
+    call = (WAYS | EXPLAIN)[way]()
     seconds = []
     for _turn in range(repeats):
         start = time.perf_counter()
@@ -270,26 +271,53 @@ def make_trained(folder: Path, parameters: int) -> int:
     return values
 
 
-def explain() -> Callable[[Path], float]:
+def explain(optimizer: str = "SGD") -> Callable[[Path], float]:
+    from dataclasses import replace
+
     from pitb.explain import explanation, sources
 
+    def said(path: Path, options: dict[str, float]) -> sources.Source:
+        """The trace as one of ``optimizer``, which changes what is trained to explain it."""
+        found = sources.read(str(path))
+        if optimizer == "SGD" or found.trace is None:
+            return found
+        told = {**found.trace.configuration, "optimizer": optimizer, "options": options}
+        metadata = {**found.trace.metadata, "configuration": told}
+        return sources.of_trace(replace(found.trace, metadata=metadata))
+
     def call(folder: Path) -> float:
-        pair = [sources.read(str(folder / f"{name}.parquet")) for name in "ab"]
-        found = explanation.explain(*pair)
-        assert [effect.name for effect in found.factorial.effects] == ["dampening"]
+        a = said(folder / "a.parquet", {})
+        found = explanation.explain(a, said(folder / "b.parquet", {"weight_decay": 0.1}))
+        expected = "dampening" if optimizer == "SGD" else "weight_decay"
+        assert [effect.name for effect in found.factorial.effects] == [expected]
         return float(found.divergence.by_stage["parameter"].step)
 
     return call
 
 
-def explained(parameters: int, turns: int) -> dict[str, Any]:
+EXPLAIN = {f"explain {name}": partial(explain, name) for name in ("SGD", "Lamb", "Adafactor")}
+"""SGD updates each number by itself; the others take whole tensors."""
+
+
+def explained(parameters: int, turns: int) -> list[dict[str, Any]]:
     """What it takes to explain two large traces, parameters and gradients."""
+    found = []
     with tempfile.TemporaryDirectory() as name:
         values = apart(make_trained, Path(name), parameters)
-        results = [measured("explain", Path(name), 1) for _ in range(turns)]
-    seconds = statistics.median(result["s"] for result in results)
-    peak = max(result["peak"] for result in results)
-    return {"values": values, "s": round(seconds, 2), "peak_mb": round(peak / 1e6)}
+        for way in EXPLAIN:
+            results = [measured(way, Path(name), 1) for _ in range(turns)]
+            seconds = statistics.median(result["s"] for result in results)
+            peak = max(result["peak"] for result in results)
+            found.append(
+                {
+                    "optimizer": way.split()[1],
+                    "values": values,
+                    "s": round(seconds, 2),
+                    "peak_mb": round(peak / 1e6),
+                }
+            )
+            print(f"  {found[-1]}", file=sys.stderr)
+    return found
 
 
 def flatness(turns: int, sizes: tuple[int, ...] = SIZES) -> list[dict[str, Any]]:
@@ -351,7 +379,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parameters", type=int, default=SIZES[-1] // STEPS)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--way", choices=[*WAYS, "explain"])
+    parser.add_argument("--way", choices=[*WAYS, *EXPLAIN])
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--no-more", action="store_true", help="neither flatness nor row groups")

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from explaining import explained, layout
+from pitb import trace
 from pitb.errors import PitbError
 from pitb.explain import report, sampled, sources
+from pitb.stream import opening
 from pitb.stream.opening import open_trace
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -142,22 +144,85 @@ def test_norms_are_those_of_the_whole(monkeypatch, pair, change):
             np.testing.assert_allclose(clipped.of(entry), norm, rtol=1e-12)
 
 
-@pytest.mark.parametrize("optimizer", ["Adafactor", "Muon"])
-def test_what_takes_whole_tensors_is_trained_whole(monkeypatch, pair, optimizer):
-    found = configured(pair[0], optimizer=optimizer, options={})
-    other = f"pytorch:{optimizer} lr=0.1 weight_decay=0.5"
-    if optimizer == "Muon":  # which takes matrices alone
-        with pytest.raises(PitbError):
-            explained(found, other)
-        return
+def matrices(found):
+    """The trace without the biases, and with its weights as matrices."""
+    weights = [entry for entry in found.entries if entry.tensor.endswith("weight")]
+    return replace(
+        found, entries=[replace(entry, shape=(entry.count // 20, 20)) for entry in weights]
+    )
+
+
+@pytest.mark.parametrize(
+    "optimizer, other",
+    [
+        ("Adafactor", "weight_decay=0.5"),
+        ("Adafactor", "eps=[null,0.1]"),
+        ("Lamb", "weight_decay=0.5"),
+        ("Muon", "weight_decay=0.5"),
+        ("Muon", "ns_steps=1"),
+    ],
+)
+def test_what_takes_whole_tensors_is_trained_whole(monkeypatch, pair, optimizer, other):
+    found = configured(matrices(pair[0]), optimizer=optimizer, options={})
+    other = f"pytorch:{optimizer} lr=0.1 {other}"
     whole = explained(found, other)
     made_smaller(monkeypatch)
-    part = explained(found, other)
-    assert parts(part) == []
-    np.testing.assert_array_equal(part.factorial.total, whole.factorial.total)
+    small = explained(found, other)
+    assert small.notes == whole.notes
+    np.testing.assert_array_equal(small.factorial.total, whole.factorial.total)
+    monkeypatch.setattr(sampled, "HELD", 1000)
+    seen = explained(found, other)
+    assert [name for name, _ in seen.notes if name != "fan"] == ["seen"]
+    told = dict(seen.notes)["seen"]
+    assert told["of"] == "19,960"
+    assert 400 <= int(told["count"].replace(",", "")) <= 700
+    assert [item.name for item in seen.layout.items] == [item.name for item in whole.layout.items]
+    # No second trace was recorded, so that what differs most need not be among what is compared.
+    assert np.isfinite(whole.factorial.total[:, 0]).all()
+    ratio = seen.factorial.total[:, 0] / whole.factorial.total[:, 0]
+    assert (ratio > 0.7).all()
+    assert (ratio <= 1).all()
+    # What is recorded of a run is what the whole run has there, to the bit.
+    indices = sampled.sample([found.trace, None]).indices
+    for entry in seen.factorial.b.entries:
+        in_whole = whole.factorial.b.of(whole.factorial.b.by_key()[entry.key])
+        if entry.tensor and len(in_whole) != entry.count:
+            in_whole = in_whole[indices[entry.tensor]]
+        np.testing.assert_array_equal(seen.factorial.b.of(entry), in_whole)
+    for language, said in (("en", "all 19,960 parameters were trained again"), ("zh", "19,960")):
+        assert said in report.markdown(seen, language)
     monkeypatch.setattr(sampled, "MOST", 1000)
-    with pytest.raises(PitbError, match="has 420000 numbers, of which no part stands for all"):
+    with pytest.raises(PitbError, match="are of 19960 parameters, of which no part stands for all"):
         explained(found, other)
+
+
+def test_two_traces_of_whole_tensors_are_held_against_the_reference(monkeypatch, pair, tmp_path):
+    """Recorded from the reference itself, so that all of the difference is explained."""
+    made = []
+    start = configured(matrices(pair[0]), optimizer="Adafactor", options={})
+    for decay in (0.0, 0.5):
+        found = explained(start, f"pytorch:Adafactor lr=0.1 weight_decay={decay}")
+        run = found.factorial.b
+        metadata = {**start.trace.metadata, "dtype": "float64"}
+        options = {"weight_decay": decay}
+        metadata["configuration"] = {**metadata["configuration"], "optimizer": "Adafactor"}
+        metadata["configuration"]["options"] = options
+        trace.write(replace(run, metadata=metadata), tmp_path / f"{decay}.parquet")
+        made.append(sources.read(str(tmp_path / f"{decay}.parquet")))
+    whole = explained(*made)
+    made_smaller(monkeypatch)
+    monkeypatch.setattr(sampled, "HELD", 1000)
+    monkeypatch.setattr(opening, "HELD", 1000)
+    seen = explained(*(sources.read(str(tmp_path / f"{decay}.parquet")) for decay in (0.0, 0.5)))
+    assert "seen" in dict(seen.notes)
+    assert [item.name for item in seen.layout.items] == ["weight_decay"]
+    np.testing.assert_array_equal(
+        seen.recorded.distance.values[:, 0], whole.recorded.distance.values[:, 0]
+    )
+    np.testing.assert_array_equal(seen.factorial.total[:, 0], whole.factorial.total[:, 0])
+    assert (seen.recorded.explained[:, 0] > 0.999).all()
+    assert all(item.holds for item in seen.recorded.follows)
+    assert seen.divergence == whole.divergence
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ burn stores transposed.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -33,7 +33,7 @@ class Problem:
     """Initial values, float64 arrays that are exact in float32, in the order of ``state_dict``."""
     inputs: dict[str, NDArray[Any]] = field(default_factory=dict)
     """float64 (exact in float32) or int64 arrays."""
-    gradients: tuple[Tensors, ...] = ()
+    gradients: Sequence[Tensors] = ()
     """What is prescribed, step by step; steps beyond the last begin again. A tensor that a step
     leaves out has no gradient there."""
     about: str = ""
@@ -47,6 +47,9 @@ class Problem:
     norms: Callable[[int, str, float], float] | None = field(default=None, compare=False)
     """Where the tensors are parts of larger ones: the p-norm of the whole gradient that is
     prescribed, given the update, the tensor and p."""
+    chosen: Mapping[str, NDArray[np.int64]] | None = field(default=None, compare=False)
+    """By tensor, the elements that the reference records of it and of what has as many, as
+    ascending indices into it flattened; None for all."""
 
     @property
     def extreme(self) -> bool:

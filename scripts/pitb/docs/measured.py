@@ -17,7 +17,10 @@ FLAT = {
            "times pitb's: whole column"),
     "zh": ("数值个数", "时间", "每个数值", "比上一行多出的每个数值", "整列读取为 pitb 的几倍"),
 }  # fmt: skip
-EXPLAINED = {"en": ("values", "time", "peak memory"), "zh": ("数值个数", "时间", "峰值内存")}
+EXPLAINED = {
+    "en": ("said to be of", "values", "time", "peak memory"),
+    "zh": ("说成是", "数值个数", "时间", "峰值内存"),
+}
 GROUPS = {
     "en": ("rows of a row group", "page", "compression", "file", "pitb compares", "peak memory",
            "pyarrow's whole column"),
@@ -64,8 +67,10 @@ def flatness(root: Path, language: str) -> str:
 
 def explained(root: Path, language: str) -> str:
     """What it takes to explain two large traces."""
-    found = _found(root).get("explained")
-    rows = [(f"{found['values']:,}", f"{found['s']} s", f"{found['peak_mb']} MB")] if found else []
+    rows = [
+        (item["optimizer"], f"{item['values']:,}", f"{item['s']} s", f"{item['peak_mb']} MB")
+        for item in _found(root).get("explained", [])
+    ]
     return _table(EXPLAINED, rows, language)
 
 

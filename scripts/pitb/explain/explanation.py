@@ -160,27 +160,50 @@ def _laid_out(
         for source, side in zip((source_a, source_b), sides, strict=True)
     ]
     part = sampled.sample(traces) if known_problem(a.problem) is None else None
-    for chosen in (part, None):
-        kept = traces if chosen is None else chosen.traces
-        if part is not None and chosen is None:
-            sampled.check_size(sides, traces)
-        start = _start(sides, kept)
-        if chosen is not None:
-            whole = tuple(sampled.with_norms(item, traces) for item in start.problems)
-            start = replace(start, problems=whole)
+    for way in _ways(sides, traces, part):
+        start = way.start
         trained = sides
         if start.replayed:  # what is recorded is added up already
             trained = [replace(side, accumulate=1) for side in sides]
         with added(*start.problems):
             _check(trained, start.names)
             layout = lay_out(trained[0], trained[1], start.names, given.get("steps"))
-            if chosen is not None:
-                if not sampled.stands_for_all(layout, chosen.shapes):
+            if way.name == sampled.PART:
+                assert part is not None
+                if not sampled.stands_for_all(layout, part.shapes):
                     continue
-                count, of = f"{chosen.chosen:,}", f"{chosen.of:,}"
-                notes.append(("part", {"count": count, "of": of}))
-            yield _Laid(trained, traces, kept, start.replayed, layout)
+            if way.name != sampled.WHOLE:
+                assert part is not None
+                notes.append((way.name, {"count": f"{part.chosen:,}", "of": f"{part.of:,}"}))
+            yield _Laid(trained, traces, way.compared, start.replayed, layout)
             return
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How traces can be trained again."""
+
+    name: str
+    start: "_Start"
+    compared: list[Trace | None]
+    """What the reference's runs are held against: the traces, or a part of them."""
+
+
+def _ways(
+    sides: list[Configuration], traces: list[Trace | None], part: sampled.Sampled | None
+) -> Iterator[_Way]:
+    """The cheapest first, which may not do."""
+    if part is not None:
+        start = _start(sides, part.traces)
+        known = tuple(sampled.with_norms(item, traces) for item in start.problems)
+        yield _Way(sampled.PART, replace(start, problems=known), part.traces)
+    start = _start(sides, traces)
+    if part is None or sampled.fit(traces):
+        yield _Way(sampled.WHOLE, start, traces)
+        return
+    sampled.check_size(part)
+    seen = tuple(replace(item, chosen=part.indices) for item in start.problems)
+    yield _Way(sampled.SEEN, replace(start, problems=seen), part.traces)
 
 
 @dataclass(frozen=True)

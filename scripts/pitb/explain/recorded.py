@@ -1,7 +1,9 @@
 """Whether the configurations explain what the traces recorded: the reference against real runs."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,7 @@ from pitb.errors import PitbError
 from pitb.explain.configurations import Configuration
 from pitb.explain.factorial import Distance, distance
 from pitb.explain.items import Layout
-from pitb.problems import Problem, problem
+from pitb.problems import Problem, Tensors, problem
 from pitb.reference.training import Run
 from pitb.trace import Entry, Key, Trace
 
@@ -223,12 +225,11 @@ def start_of(found: Trace, name: str, like: Problem | None) -> Problem | None:
 
 
 def _prescribed(found: Trace, name: str, parameters: dict[str, Array]) -> Problem:
-    recorded_gradients: dict[int, dict[str, Array]] = {}
+    entries: dict[int, list[Entry]] = {}
     for entry in found.entries:
         if entry.quantity == "grad":
-            value = found.of(entry).reshape(entry.shape)
-            recorded_gradients.setdefault(entry.step, {})[entry.tensor] = value
-    steps = sorted(recorded_gradients)
+            entries.setdefault(entry.step, []).append(entry)
+    steps = sorted(entries)
     where = found.path or found.run
     if not steps:
         raise PitbError(
@@ -238,13 +239,35 @@ def _prescribed(found: Trace, name: str, parameters: dict[str, Array]) -> Proble
     for step in range(1, last + 1):
         if step not in steps:
             raise PitbError(f"{where} records no gradient at step {step}, so none can be replayed")
-    gradients = tuple(recorded_gradients[step] for step in steps)
-    for step, each in zip(steps, gradients, strict=True):
-        for key, value in each.items():
-            if key not in parameters or parameters[key].shape != value.shape:
-                raise PitbError(f"{where}: the gradient of {key} at step {step} fits no parameter")
+    for entry in (entry for step in steps for entry in entries[step]):
+        key = entry.tensor
+        if key not in parameters or parameters[key].shape != entry.shape:
+            raise PitbError(
+                f"{where}: the gradient of {key} at step {entry.step} fits no parameter"
+            )
+    gradients = _Gradients(found, [entries[step] for step in steps])
     about = f"the gradients that {found.run} recorded"
     return Problem(name, "prescribed", parameters, gradients=gradients, about=about)
+
+
+class _Gradients(Sequence[Tensors]):
+    """Recorded gradients, step by step, which are read as they are asked for."""
+
+    def __init__(self, found: Trace, entries: list[list[Entry]]) -> None:
+        self._found, self._entries = found, entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Tensors: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Tensors]: ...
+    def __getitem__(self, index: int | slice) -> Tensors | list[Tensors]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        entries = self._entries[index]
+        return {entry.tensor: self._found.of(entry).reshape(entry.shape) for entry in entries}
 
 
 def _tensors(found: Trace, step: int, quantity: str) -> dict[str, Array]:

@@ -2,8 +2,9 @@
 
 Where every number is updated as if it were alone, a run of the reference on some of them is exactly
 that part of the whole run, given the gradients that were recorded and, where these are clipped, the
-norms of all of them. The largest differences of every tensor and step are among those that are
-taken, so the largest of the whole is seen.
+norms of all of them. Where updates take whole tensors, all parameters are trained with gradients
+that are read step by step, and what is recorded of a run is some of them. The largest differences
+of every tensor and step are among those that are taken, so the largest of the whole is seen.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pitb.errors import PitbError
-from pitb.explain.configurations import Configuration
 from pitb.explain.items import Layout
 from pitb.problems import Problem, added
 from pitb.reference import clipping
@@ -33,8 +33,12 @@ SAMPLE = 1 << 13
 """Elements that are taken of all tensors together, and more where a tensor would have few."""
 LEAST = 16
 """Elements of a tensor that are taken at least, besides those that differ most."""
-MOST = 1 << 26
-"""Recorded numbers of a trace that is trained whole where no part stands for all."""
+HELD = 1 << 23
+"""Recorded numbers of a trace up to which runs are recorded whole, where no part stands for all."""
+MOST = 1 << 25
+"""Parameters that are trained, where no part stands for all; each takes some 90 bytes."""
+PART, SEEN, WHOLE = "part", "seen", "whole"
+"""What is trained and recorded: some parameters; all, of which some are recorded; all."""
 _SEED = 0
 _ROUGH = 1e3
 """By how much one gradient is multiplied, to see which numbers that changes."""
@@ -50,6 +54,7 @@ class Sampled:
     of: int
     shapes: dict[str, tuple[int, ...]]
     """Of the whole tensors."""
+    indices: Chosen
 
 
 def sample(traces: list[Trace | None]) -> Sampled | None:
@@ -80,6 +85,7 @@ def sample(traces: list[Trace | None]) -> Sampled | None:
         sum(map(len, chosen.values())),
         total,
         {entry.tensor: entry.shape for entry in given[0].select(0, "param")},
+        chosen,
     )
 
 
@@ -236,16 +242,19 @@ def _alone(run: Run, one: Problem, other: Problem) -> bool:
     return True
 
 
-def check_size(sides: list[Configuration], traces: list[Trace | None]) -> None:
-    """Refuse what would have to be held whole, and is too large for that.
+def fit(traces: list[Trace | None]) -> bool:
+    """Whether some runs that are as large as the traces can be held."""
+    return max((len(found.values) for found in traces if found is not None), default=0) <= HELD
+
+
+def check_size(found: Sampled) -> None:
+    """Refuse what would have to be trained whole, and is too large for that.
 
     Raises:
         PitbError: Says how large it is, and what can be recorded instead.
     """
-    for side, found in zip(sides, traces, strict=True):
-        if found is not None and len(found.values) > MOST:
-            raise PitbError(
-                f"{side.label}: its trace has {len(found.values)} numbers, of which no part stands "
-                f"for all, since an update takes whole tensors; up to {MOST} can be "
-                "trained again: record fewer tensors or steps"
-            )
+    if found.of > MOST:
+        raise PitbError(
+            f"the traces are of {found.of} parameters, of which no part stands for all, since an "
+            f"update takes whole tensors; up to {MOST} can be trained again: record fewer tensors"
+        )

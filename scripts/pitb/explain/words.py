@@ -226,6 +226,12 @@ TEXTS: dict[str, Text] = {
         "轨迹很大：重新训练了 {of} 个参数中的 {count} 个。每个参数都单独更新，"
         "所以这正是整体中它们的那一部分，差得最多的也在其中。",
     ),
+    "seen": _both(
+        "The traces are large: all {of} parameters were trained again, since an update takes whole "
+        "tensors, and {count} of them compared, what differs most in the traces among them.",
+        "轨迹很大：更新要用整个张量，所以重新训练了全部 {of} 个参数，对照了其中 {count} 个，"
+        "轨迹里差得最多的也在其中。",
+    ),
     "override": _both(
         "The trace of {run} is of another {key}, so it is not compared.",
         "{run} 的轨迹用的是另一个 {key}，所以没有对照。",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 import pitb
 from pitb import trace
@@ -95,7 +95,8 @@ def train(run: Run) -> trace.Trace:
             parameters[second] = parameters[first].copy()
     if found.tied and run.equations.tied == "first-only":
         parameters = _in_order(parameters, found)
-    training = _Training(run, found, parameters, trace.Recorder())
+    recorder = trace.Recorder() if found.chosen is None else _Recorder(found)
+    training = _Training(run, found, parameters, recorder)
     error = None
     with np.errstate(all="ignore"):
         try:
@@ -106,6 +107,23 @@ def train(run: Run) -> trace.Trace:
     if error is not None:
         metadata["error"] = error
     return training.recorder.trace(metadata)
+
+
+class _Recorder(trace.Recorder):
+    """Records the chosen elements alone of parameters, and of what has as many elements as one."""
+
+    def __init__(self, of: Problem) -> None:
+        super().__init__()
+        self._chosen = of.chosen or {}
+        self._sizes = {name: value.size for name, value in of.parameters.items()}
+
+    def add(
+        self, step: int, quantity: str, values: ArrayLike, dtype: str, tensor: str = ""
+    ) -> None:
+        array = np.asarray(values)
+        if array.size == self._sizes.get(tensor):
+            array = array.reshape(-1)[self._chosen[tensor]]
+        super().add(step, quantity, array, dtype, tensor)
 
 
 def _nudge(training: _Training, step: int) -> None:
@@ -119,7 +137,11 @@ def _nudge(training: _Training, step: int) -> None:
 
 
 def _signs(start: int, size: int) -> Array:
-    return np.array([(-1.0) ** (start + i).bit_count() for i in range(size)])
+    """1 where a number from ``start`` on has an even number of bits that are 1, else -1."""
+    bits = np.arange(start, start + size, dtype=np.uint64)
+    for shift in (32, 16, 8, 4, 2, 1):
+        bits ^= bits >> np.uint64(shift)
+    return 1.0 - 2.0 * (bits & np.uint64(1))
 
 
 def _in_order(parameters: Tensors, found: Problem) -> Tensors:
