@@ -208,8 +208,8 @@ def _of_task(
     for dtype, numbers in together.items():
         for some in _batches(numbers, [task[number].count for number in numbers], len(buffers.a)):
             spans = [task[number] for number in some]
-            a = _read([(span.a, span.count) for span in spans], from_a, buffers.a)
-            b = _read([(span.b, span.count) for span in spans], from_b, buffers.b)
+            a = _read([span.a for span in spans], from_a, buffers.a)
+            b = _read([span.b for span in spans], from_b, buffers.b)
             counts = [span.count for span in spans]
             found.update(zip(some, _small(a, b, counts, dtype, buffers), strict=True))
     return [found[number] for number in range(len(task))]
@@ -228,18 +228,20 @@ def _batches(numbers: list[int], counts: list[int], most: int) -> Iterator[list[
     yield batch
 
 
-def _read(entries: list[tuple[Entry, int]], reader: Readable, room: Array) -> Array:
+def _read(entries: Sequence[Entry], reader: Readable, room: Array) -> Array:
     """Tensors one after the other; those that stand so in their file are read at once."""
-    done = begun = 0
-    first = entries[0][0].first_row
-    for entry, count in (*entries, (None, 0)):
-        if entry is None or entry.first_row != first + done - begun:
-            part = room[begun:done]
-            values = reader.read(first, part)
-            if values is not part:
-                part[:] = values
-            begun = done
-            first = entry.first_row if entry else 0
+    spans: list[list[int]] = []
+    for entry in entries:
+        if spans and sum(spans[-1]) == entry.first_row:
+            spans[-1][1] += entry.count
+        else:
+            spans.append([entry.first_row, entry.count])
+    done = 0
+    for first, count in spans:
+        part = room[done : done + count]
+        values = reader.read(first, part)
+        if values is not part:
+            part[:] = values
         done += count
     return room[:done]
 
