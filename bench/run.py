@@ -365,6 +365,7 @@ MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] 
     "diagnose_share": ("the share of configurations found again", recovery, 1),
     "sweep_5000": ("a sweep of 5,000 runs", lambda _, repeats: sweep(5000, repeats), 1),
     "sweep_20000": ("a sweep of 20,000 runs", lambda _, repeats: sweep(20000, repeats), 1),
+    "sweep_100000": ("a sweep of 100,000 runs", lambda _, repeats: sweep(100_000, repeats), 1),
     "batch_sizes": (
         "sizes of batches of a sweep, side by side",
         lambda _, repeats: batch_sizes(repeats),
@@ -372,6 +373,10 @@ MEASUREMENTS: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], int]] 
     ),
     "build": ("a cold build, against one of a crate that only depends on burn", build, 2),
 }
+
+
+LONG = ("sweep_100000",)
+"""Half an hour and more: by name alone."""
 
 
 def machine() -> dict[str, Any]:
@@ -387,14 +392,15 @@ def machine() -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("only", nargs="*", help=f"of {', '.join(MEASUREMENTS)} (default: all)")
+    every = f"of {', '.join(MEASUREMENTS)} (default: all but {', '.join(LONG)})"
+    parser.add_argument("only", nargs="*", help=every)
     parser.add_argument("--repeats", type=int, help="instead of each measurement's own number")
     arguments = parser.parse_args()
     for name in arguments.only:
         if name not in MEASUREMENTS:
             parser.error(f"unknown measurement {name!r}; there are {', '.join(MEASUREMENTS)}")
     found = json.loads(OUT.read_text()) if OUT.exists() else {}
-    for name in arguments.only or MEASUREMENTS:
+    for name in arguments.only or [name for name in MEASUREMENTS if name not in LONG]:
         title, measure, repeats = MEASUREMENTS[name]
         console.print(f"[bold]{name}[/bold]: {title}")
         with tempfile.TemporaryDirectory() as folder:

@@ -206,7 +206,7 @@ def sweeps_bench(root: Path, language: str) -> str:
     if not found:
         raise PitbError("bench/bench.json holds nothing on sweeps; run bench/run.py sweep_5000")
     lines = ["| " + " | ".join(SWEPT[language]) + " |", "|" + " --- |" * len(SWEPT[language])]
-    for item in found:
+    for item in sorted(found, key=lambda item: int(item["runs"])):
         cells = (
             f"{item['runs']:,}",
             f"{item['batch_size']:,}",
