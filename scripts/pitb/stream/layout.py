@@ -147,7 +147,7 @@ def _described(chunk: Struct, kind: int, rows: int) -> _Chunk:
 
 
 def _encoded(file: FileIO, chunk: _Chunk, end: int) -> bytes:
-    if chunk.size > MOST_ENCODED or not 4 <= chunk.offset <= end - chunk.size:
+    if not 0 <= chunk.size <= MOST_ENCODED or not 4 <= chunk.offset <= end - chunk.size:
         raise Otherwise("a column is too large, or ends beyond the file")
     return read_at(file, chunk.offset, chunk.size)
 
