@@ -1,7 +1,7 @@
 """Whether the configurations explain what the traces recorded: the reference against real runs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
@@ -88,6 +88,7 @@ def recorded(
     references: tuple[Trace, Trace],
     steps: list[int],
     floor: Array,
+    chosen: Mapping[str, NDArray[np.int64]] | None = None,
 ) -> Recorded:
     """Hold the reference's runs of A and B against their traces.
 
@@ -97,12 +98,13 @@ def recorded(
         references: The reference's runs of both.
         steps: Those that are reported.
         floor: What is not detectable, by step from 0 and by measure.
+        chosen: Where all of these are parts: which elements of each tensor they hold.
     """
     everyone = frozenset(range(len(layout.items)))
     runs = (layout.run(()), layout.run(everyone))
     sides = (layout.case_a, layout.case_b)
     followed = tuple(
-        follows(side, run, trace, reference)
+        follows(side, run, trace, reference, chosen)
         for side, run, trace, reference in zip(sides, runs, traces, references, strict=True)
     )
     whole = distance(*traces, layout.steps)
@@ -152,7 +154,13 @@ def _explained(
     return max(0.0, 1.0 - float(rest) / size) if math.isfinite(rest) else 0.0
 
 
-def follows(side: Configuration, run: Run, found: Trace, reference: Trace) -> Follows:
+def follows(
+    side: Configuration,
+    run: Run,
+    found: Trace,
+    reference: Trace,
+    chosen: Mapping[str, NDArray[np.int64]] | None = None,
+) -> Follows:
     """Whether a run of the reference follows a trace, at every step, by the law of its kind."""
     case = replace(side.case(), problem=run.problem, steps=run.steps)
     limit = laws.law(case, f"{side.side}--reference")
@@ -177,7 +185,9 @@ def follows(side: Configuration, run: Run, found: Trace, reference: Trace) -> Fo
             allowed = tolerances[step]
             if worst is not None and not worst.relative <= allowed:
                 name = worst.tensor or kind
-                where = f"{name}[{worst.index}]"
+                taken = (chosen or {}).get(worst.tensor)
+                index = worst.index if taken is None else int(taken[worst.index])
+                where = f"{name}[{index}]"
                 sizes = (worst.relative, allowed)
                 return Follows(side.label, limit.name, step, where, *sizes, tolerances=tolerances)
     return Follows(side.label, limit.name, None, tolerances=tolerances)
