@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, takewhile
 from typing import overload
 
 import numpy as np
@@ -239,16 +240,17 @@ def _prescribed(found: Trace, name: str, parameters: dict[str, Array]) -> Proble
     for entry in found.entries:
         if entry.quantity == "grad":
             entries.setdefault(entry.step, []).append(entry)
-    steps = sorted(entries)
+    # One after the other from the first update on: what stands elsewhere is of no update of these.
+    steps = list(takewhile(entries.__contains__, count(1)))
     where = found.path or found.run
-    if not steps:
+    if not entries:
         raise PitbError(
             f"{where} is of a model that pitb cannot train, and records no gradients to replay"
         )
     last = max(entry.step for entry in found.entries if entry.quantity == "param")
-    for step in range(1, last + 1):
-        if step not in steps:
-            raise PitbError(f"{where} records no gradient at step {step}, so none can be replayed")
+    if max(last, 1) > len(steps):
+        step = len(steps) + 1
+        raise PitbError(f"{where} records no gradient at step {step}, so none can be replayed")
     for entry in (entry for step in steps for entry in entries[step]):
         key = entry.tensor
         if key not in parameters or parameters[key].shape != entry.shape:
