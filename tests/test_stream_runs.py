@@ -186,6 +186,26 @@ def test_a_long_page_of_packed_indices_takes_little_memory(width):
     assert decoded.counts == [count]
 
 
+def dictionary_page(count):
+    """A page of ``count`` int32 with its header."""
+    kind, size = varint(2 << 1), varint(4 * count << 1)
+    about = b"\x15" + varint(count << 1) + b"\x15\x00\x00"
+    return b"\x15" + kind + (b"\x15" + size) * 2 + b"\x4c" + about + b"\x00" + bytes(4 * count)
+
+
+@pytest.mark.parametrize(("count", "fits"), [(8, True), (9, False), (1 << 20, False)])
+def test_a_dictionary_has_no_more_entries_than_a_trace_has_tensors(count, fits):
+    message = "too short" if fits else "more entries"
+    chunk = layout._Chunk(1, 4, 0)
+
+    def read():
+        with pytest.raises(layout.Otherwise, match=message):
+            layout._read_column(page, chunk, 1, runs.Runs(8))
+
+    page = dictionary_page(count)
+    assert peak(read) < 2 * len(page) + 1e5
+
+
 def test_parts_of_many_differences_are_left_to_a_library():
     body = delta(0, 0, [64], bytes(8 * 512), 513, block=512)
     with pytest.raises(Malformed, match="malformed"):
