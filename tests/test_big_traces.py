@@ -241,6 +241,9 @@ WAYS = {
     "all dictionaries": lambda path, out: rewritten(path, out, compression="none"),
     "pages of version 2": lambda path, out: rewritten(
         path, out, compression="none", data_page_version="2.0"),
+    "texts by their lengths": lambda path, out: rewritten(
+        path, out, use_dictionary=False,
+        column_encoding={"quantity": "DELTA_LENGTH_BYTE_ARRAY", "tensor": "DELTA_BYTE_ARRAY"}),
     "nullable": nullable,
     "byte stream split": lambda path, out: rewritten(
         path, out, use_dictionary=False, column_encoding={"value": "BYTE_STREAM_SPLIT"}),
@@ -355,6 +358,15 @@ def test_a_flipped_byte_is_found_or_is_a_value(pair, tmp_path_factory, data):
         if s.offset <= place < s.offset + 8 * s.count
     ]
     assert differs == inside
+
+
+@pytest.mark.parametrize("size", [-1, -(1 << 40), layout.MOST_ENCODED + 1])
+def test_a_column_of_no_possible_size_is_not_read(pair, size):
+    with (
+        open(pair[0], "rb", buffering=0) as file,
+        pytest.raises(Otherwise, match="too large, or ends beyond the file"),
+    ):
+        layout._encoded(file, layout._Chunk(1, 4, size), 1 << 30)
 
 
 def test_a_file_that_shrinks_is_said_to(pair, tmp_path, monkeypatch):

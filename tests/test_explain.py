@@ -529,6 +529,18 @@ def test_one_trace_of_an_unknown_model_is_enough():
     assert explained(RMS[0], source_of(RMS[1], "burn/x", own="mine")).replayed == "burn/x"
 
 
+def test_a_gradient_of_no_update_is_not_replayed():
+    own = recorded(RMS[0], "pytorch/x", own="mine", dtype="float64")
+    grads = [entry for entry in own.entries if entry.quantity == "grad" and entry.step == 2]
+    for step in (0, own.configuration["steps"] + 5):
+        entries = [*own.entries, *(replace(entry, step=step) for entry in grads)]
+        stray = trace.Trace(entries, own.values, own.metadata)
+        whole, found = (
+            explained(sources.of_trace(each), RMS[1], permutations=1) for each in (own, stray)
+        )
+        np.testing.assert_array_equal(found.factorial.total, whole.factorial.total)
+
+
 def without(found, quantity, step=None):
     kept = [e for e in found.entries if e.quantity != quantity or step not in (None, e.step)]
     return trace.Trace(kept, found.values, found.metadata)

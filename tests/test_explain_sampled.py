@@ -91,7 +91,105 @@ def test_a_wrong_configuration_is_seen_in_a_part(monkeypatch, pair):
     found = explained(sources.of_trace(pair[0]), lying)
     assert parts(found)
     assert [item.holds for item in found.recorded.follows] == [True, False]
-    assert found.recorded.follows[1].step == 2
+    strays = found.recorded.follows[1]
+    assert strays.step == 2
+    # It is the index in the whole tensor that is told.
+    name, _, index = strays.where.rstrip("]").partition("[")
+    indices = sampled.sample(list(pair)).indices[name]
+    assert int(index) in indices
+    assert int(index) > len(indices)
+
+
+def test_the_index_of_an_element_is_that_in_the_whole_tensor(monkeypatch, pair):
+    line = "pytorch:SGD lr=0.1 momentum=0.9 dampening=0.1"
+    whole = explained(sources.of_trace(pair[0]), line).factorial
+    made_smaller(monkeypatch)
+    found = explained(sources.of_trace(pair[0]), line)
+    assert parts(found)
+    for one in (found.divergence.first, found.divergence.first_bit):
+        key = (one.step, one.quantity, one.tensor)
+        assert whole.a.find(*key)[one.index] == one.a
+        assert whole.b.find(*key)[one.index] == one.b
+
+
+def changed(found, change):
+    """A copy of a trace in memory whose values are what ``change`` makes of each tensor."""
+    values = np.concatenate(
+        [np.asarray(change(entry, found.of(entry).copy())) for entry in found.entries]
+    )
+    return replace(found, values=values)
+
+
+@pytest.mark.parametrize("place", [0, 4321, 7999])
+@pytest.mark.parametrize("optimizer", ["SGD", "Lamb"])
+def test_what_both_have_as_nan_hides_no_difference(monkeypatch, pair, place, optimizer):
+    def gone(entry, values):
+        if entry.tensor == "fc1.weight" and entry.step >= 4:
+            values[place] = np.nan
+        return values
+
+    both = [configured(changed(found, gone), optimizer=optimizer, options={}) for found in pair]
+    whole = explained(*both)
+    made_smaller(monkeypatch)
+    monkeypatch.setattr(sampled, "HELD", 1000)
+    found = explained(*both)
+    assert {"part", "seen"} & dict(found.notes).keys()
+    np.testing.assert_array_equal(
+        found.recorded.distance.values[:, 0], whole.recorded.distance.values[:, 0]
+    )
+    assert np.isfinite(found.recorded.distance.values[:, 0]).all()
+    assert found.factorial.diverging == whole.factorial.diverging
+    assert found.factorial.diverging[0].step == 4
+    # One trace is gone through as two are.
+    alone = explained(both[0], f"pytorch:{optimizer} lr=0.1 weight_decay=0.5")
+    assert {item.step for item in alone.factorial.diverging} == {4}
+
+
+def test_tensors_of_other_shapes_are_not_taken_for_each_other(monkeypatch, pair):
+    def turned(found, *quantities):
+        return replace(
+            found,
+            entries=[
+                replace(entry, shape=(entry.count // 20, 20))
+                if entry.tensor == "fc2.weight" and entry.quantity in quantities
+                else entry
+                for entry in found.entries
+            ],
+        )
+
+    other = sources.of_trace(turned(pair[1], "param", "grad"))
+    for message, both in (
+        ("do not have the same parameters", (sources.of_trace(pair[0]), other)),
+        ("fits no parameter", (sources.of_trace(turned(pair[0], "grad")), other)),
+    ):
+        with pytest.raises(PitbError, match=message):
+            explained(*both)
+        with monkeypatch.context() as smaller:
+            made_smaller(smaller)
+            with pytest.raises(PitbError, match=message):
+                explained(*both)
+
+
+@pytest.mark.parametrize("made", [lambda _: None, made_smaller])
+@pytest.mark.parametrize("shape", [(0,), (0, 5)])
+def test_a_tensor_without_elements_is_no_hindrance(monkeypatch, pair, made, shape):
+    made(monkeypatch)
+
+    def with_none(found):
+        entries = []
+        for entry in found.entries:
+            entries.append(entry)
+            if entry.tensor == "fc3.weight":
+                entries.append(replace(entry, tensor="none", shape=shape))
+        rows = np.cumsum([0] + [entry.count for entry in entries])
+        entries = [
+            replace(entry, first_row=int(row)) for entry, row in zip(entries, rows, strict=False)
+        ]
+        return sources.of_trace(replace(found, entries=entries))
+
+    found = explained(*map(with_none, pair))
+    assert [item.name for item in found.layout.items] == ["dampening"]
+    assert all(item.holds for item in found.recorded.follows)
 
 
 def test_one_trace_is_enough(monkeypatch, pair):

@@ -1,6 +1,7 @@
 """Columns of runs, decoded from what libraries write, and from what nobody should."""
 
 import io
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pitb.stream import layout, runs
+from pitb.stream import layout, runs, thrift
 from pitb.stream.thrift import Malformed, Reader
 
 spans = st.lists(
@@ -90,7 +91,7 @@ def test_texts_come_back_from_pyarrows_dictionaries(found):
     assert decoded.is_made_of((f"t{name}".encode(), count) for name, count in found)
 
 
-@pytest.mark.parametrize("count", [3, 64, 65, 500])
+@pytest.mark.parametrize("count", [3, 64, 65, 500, 8192, 8193, 20001])
 def test_few_and_many_packed_indices_are_read_alike(count):
     width = 5
     indices = [(i * i) % 7 for i in range(count)]
@@ -154,3 +155,91 @@ def test_where_all_differ_that_is_told_before_long():
     with pytest.raises(Malformed, match="more runs"):
         runs.add_delta(body, header[1], decoded)
     assert len(decoded.values) == 50
+
+
+@pytest.mark.parametrize("count", [1, 8, 1 << 20, (1 << 45) - 3])
+def test_packed_indices_of_no_bits_are_as_many_as_they_say(count):
+    body = b"\0" + varint((count + 7) // 8 << 1 | 1)
+    decoded = runs.Runs(1)
+    runs.add_indices(body, count, [b"a"], decoded)
+    assert (decoded.values, decoded.counts) == ([b"a"], [count])
+    with pytest.raises(Malformed, match="none of the dictionary's"):
+        runs.add_indices(body, count, [], decoded)
+
+
+def peak(code):
+    """The bytes that are held more at most while something is decoded."""
+    tracemalloc.start()
+    try:
+        code()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("width", [1, 7, 32])
+def test_a_long_page_of_packed_indices_takes_little_memory(width):
+    count = (1 << 21) // width // 8 * 8
+    body = bytes([width]) + varint(count // 8 << 1 | 1) + bytes(count * width // 8)
+    decoded = runs.Runs(1)
+    assert peak(lambda: runs.add_indices(body, count, [b"a"], decoded)) < 2e6
+    assert decoded.counts == [count]
+
+
+def dictionary_page(count):
+    """A page of ``count`` int32 with its header."""
+    kind, size = varint(2 << 1), varint(4 * count << 1)
+    about = b"\x15" + varint(count << 1) + b"\x15\x00\x00"
+    return b"\x15" + kind + (b"\x15" + size) * 2 + b"\x4c" + about + b"\x00" + bytes(4 * count)
+
+
+@pytest.mark.parametrize(("count", "fits"), [(8, True), (9, False), (1 << 20, False)])
+def test_a_dictionary_has_no_more_entries_than_a_trace_has_tensors(count, fits):
+    message = "too short" if fits else "more entries"
+    chunk = layout._Chunk(1, 4, 0)
+
+    def read():
+        with pytest.raises(layout.Otherwise, match=message):
+            layout._read_column(page, chunk, 1, runs.Runs(8))
+
+    page = dictionary_page(count)
+    assert peak(read) < 2 * len(page) + 1e5
+
+
+def test_parts_of_many_differences_are_left_to_a_library():
+    body = delta(0, 0, [64], bytes(8 * 512), 513, block=512)
+    with pytest.raises(Malformed, match="malformed"):
+        runs.add_delta(body, 513, runs.Runs(1000, step=1))
+    runs.add_delta(delta(0, 1, [0], b"", 257, block=256), 257, decoded := runs.Runs(1, step=1))
+    assert decoded.counts == [257]
+
+
+def test_pages_of_few_differences_build_no_large_patterns():
+    def decode():
+        for parts in range(1, 33):
+            body = delta(2 * parts, 1, [0] * parts, b"", 2, block=8 * parts)
+            runs.add_delta(body, 2, decoded)
+
+    decoded = runs.Runs(1, step=1)
+    runs._repeated.cache_clear()
+    assert peak(decode) < 1e5
+    assert decoded.counts == [64]
+
+
+@pytest.mark.parametrize("kind", [3, 8, 9, 12])
+def test_a_structure_of_too_many_values_is_malformed(monkeypatch, kind):
+    """Lists of numbers, texts, lists and structures, all of them empty; and fields."""
+    monkeypatch.setattr(thrift, "MOST_VALUES", 1000)
+
+    def listed(count):
+        return bytes([0x19, 0xF0 | kind]) + varint(count) + bytes(count + 1)
+
+    reader = Reader(listed(999) + listed(999) + listed(1000))
+    for _ in range(2):  # one after the other is counted anew
+        assert len(reader.struct()[1]) == 999
+    with pytest.raises(Malformed, match="too large"):
+        reader.struct()
+    fields = bytes([0x1C, 0])  # each a structure
+    assert len(Reader(fields * 1000 + b"\0").struct()) == 1000
+    with pytest.raises(Malformed, match="too large"):
+        Reader(fields * 1001 + b"\0").struct()

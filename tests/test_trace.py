@@ -122,6 +122,8 @@ def without(key):
         ({"metadata": listing(first_row=1)}, "at a wrong row"),
         ({"metadata": listing(extra=1)}, "metadata is malformed"),
         ({"metadata": listing(shape="ab")}, "metadata is malformed"),
+        ({"metadata": listing(tensor="\ud800")}, "metadata is malformed"),
+        ({"metadata": listing(quantity="x\udc80")}, "metadata is malformed"),
         ({"metadata": listing(step=1, quantity="loss", tensor="")}, "twice"),
         ({"metadata": listing(step=None)}, "metadata is malformed"),
         ({"metadata": listing(step=True)}, "metadata is malformed"),

@@ -380,6 +380,9 @@ def parse_metadata(raw: bytes, path: Path) -> dict[str, Any]:
                 f"{path} has trace schema {metadata.get('schema')!r}; this version reads "
                 f"{SCHEMA_VERSION}"
             )
+        if b"\\u" in raw:
+            # Half a character can be written in JSON, but not as UTF-8: an error here, not later.
+            json.dumps(metadata, ensure_ascii=False).encode()
         metadata["contents"] = entries = parse_contents(metadata["contents"], path)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise PitbError(f"{path} is not a trace: its metadata is malformed ({error})") from None

@@ -122,7 +122,7 @@ class Pair:
             if key[0] != step or key[1].partition(".")[0] != kind:
                 continue
             other = self.entries_b.get(key)
-            if other is None or entry.count != other.count:
+            if other is None or entry.count != other.count or not entry.count:
                 continue
             found = self._tensor(key[1], key[2], self.a.of(entry), self.b.of(other))
             if worst is None or found.relative > worst.relative:
@@ -138,7 +138,7 @@ class Pair:
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         with np.errstate(all="ignore"):
             distance = np.where(same, 0.0, np.where(finite, np.abs(a - b), np.inf))
-        i = int(np.argmax(distance)) if len(a) else 0
+        i = int(np.argmax(distance))
         name = tensor if quantity in ("param", "loss") else f"{quantity} {tensor}"
         return Difference(name, i, float(a[i]), float(b[i]), float(distance[i]), scale)
 

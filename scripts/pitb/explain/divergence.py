@@ -1,9 +1,10 @@
 """Where two traces first differ: step, stage, tensor, index, both values."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pitb.breadth.laws import LAWS
 from pitb.compare import ulps
@@ -93,11 +94,18 @@ def allowance(dtype: str, step: int) -> float:
     return next(law for law in LAWS if law.name == name).tolerance(step)
 
 
-def divergence(a: Trace, b: Trace) -> Divergence:
+def divergence(
+    a: Trace, b: Trace, chosen: Mapping[str, NDArray[np.int64]] | None = None
+) -> Divergence:
     """Compare two traces element by element, in the order in which an update computes them.
 
     NaN on both sides is no difference, NaN on one side is an infinite one. What one side lacks, and
     tensors of other shapes, are left out, and said.
+
+    Args:
+        a: One trace.
+        b: The other.
+        chosen: Where these are parts of traces: which elements of each tensor they hold.
     """
     entries_b = b.by_key()
     ordered = sorted(
@@ -117,6 +125,10 @@ def divergence(a: Trace, b: Trace) -> Divergence:
             )
             continue
         bit, beyond = _elements(a, entry, b, other)
+        taken = (chosen or {}).get(entry.tensor)
+        if bit is not None and taken is not None and taken.shape == entry.shape:
+            bit = replace(bit, index=int(taken[bit.index]))
+            beyond = beyond and bit
         if first_bit is None:
             first_bit = bit
         if beyond is not None:

@@ -107,15 +107,17 @@ def explain(
             assert laid.trained[0] is not None
             assert laid.trained[1] is not None
             real = (laid.trained[0], laid.trained[1])
-            found = recorded(layout, real, pair, outcome.steps, outcome.floor_every_step)
+            floor = outcome.floor_every_step
+            found = recorded(layout, real, pair, outcome.steps, floor, laid.chosen)
             pair = (laid.traces[0], laid.traces[1])
+        first, then = (_until(trace, layout.steps) for trace in pair)
         return Explanation(
             a=a,
             b=b,
             problem=a.problem,
             layout=layout,
             factorial=outcome,
-            divergence=divergence(*(_until(trace, layout.steps) for trace in pair)),
+            divergence=divergence(first, then, laid.chosen if found is None else None),
             recorded=found,
             replayed=laid.replayed,
             notes=tuple(notes),
@@ -172,10 +174,12 @@ def _laid_out(
                 assert part is not None
                 if not sampled.stands_for_all(layout, part.shapes):
                     continue
+            chosen = None
             if way.name != sampled.WHOLE:
                 assert part is not None
+                chosen = part.indices
                 notes.append((way.name, {"count": f"{part.chosen:,}", "of": f"{part.of:,}"}))
-            yield _Laid(trained, traces, way.compared, start.replayed, layout)
+            yield _Laid(trained, traces, way.compared, start.replayed, layout, chosen)
             return
 
 
@@ -217,6 +221,8 @@ class _Laid:
     """The same, or the part of them that the reference trains."""
     replayed: str
     layout: Layout
+    chosen: sampled.Chosen | None
+    """Which elements of each tensor are trained or recorded; None for all."""
 
 
 def _both(a: Source, b: Source) -> tuple[tuple[Source, Source], tuple[Source, Source]]:

@@ -1,8 +1,9 @@
 """Whether the configurations explain what the traces recorded: the reference against real runs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, takewhile
 from typing import overload
 
 import numpy as np
@@ -88,6 +89,7 @@ def recorded(
     references: tuple[Trace, Trace],
     steps: list[int],
     floor: Array,
+    chosen: Mapping[str, NDArray[np.int64]] | None = None,
 ) -> Recorded:
     """Hold the reference's runs of A and B against their traces.
 
@@ -97,12 +99,13 @@ def recorded(
         references: The reference's runs of both.
         steps: Those that are reported.
         floor: What is not detectable, by step from 0 and by measure.
+        chosen: Where all of these are parts: which elements of each tensor they hold.
     """
     everyone = frozenset(range(len(layout.items)))
     runs = (layout.run(()), layout.run(everyone))
     sides = (layout.case_a, layout.case_b)
     followed = tuple(
-        follows(side, run, trace, reference)
+        follows(side, run, trace, reference, chosen)
         for side, run, trace, reference in zip(sides, runs, traces, references, strict=True)
     )
     whole = distance(*traces, layout.steps)
@@ -152,7 +155,13 @@ def _explained(
     return max(0.0, 1.0 - float(rest) / size) if math.isfinite(rest) else 0.0
 
 
-def follows(side: Configuration, run: Run, found: Trace, reference: Trace) -> Follows:
+def follows(
+    side: Configuration,
+    run: Run,
+    found: Trace,
+    reference: Trace,
+    chosen: Mapping[str, NDArray[np.int64]] | None = None,
+) -> Follows:
     """Whether a run of the reference follows a trace, at every step, by the law of its kind."""
     case = replace(side.case(), problem=run.problem, steps=run.steps)
     limit = laws.law(case, f"{side.side}--reference")
@@ -177,7 +186,9 @@ def follows(side: Configuration, run: Run, found: Trace, reference: Trace) -> Fo
             allowed = tolerances[step]
             if worst is not None and not worst.relative <= allowed:
                 name = worst.tensor or kind
-                where = f"{name}[{worst.index}]"
+                taken = (chosen or {}).get(worst.tensor)
+                index = worst.index if taken is None else int(taken[worst.index])
+                where = f"{name}[{index}]"
                 sizes = (worst.relative, allowed)
                 return Follows(side.label, limit.name, step, where, *sizes, tolerances=tolerances)
     return Follows(side.label, limit.name, None, tolerances=tolerances)
@@ -229,16 +240,17 @@ def _prescribed(found: Trace, name: str, parameters: dict[str, Array]) -> Proble
     for entry in found.entries:
         if entry.quantity == "grad":
             entries.setdefault(entry.step, []).append(entry)
-    steps = sorted(entries)
+    # One after the other from the first update on: what stands elsewhere is of no update of these.
+    steps = list(takewhile(entries.__contains__, count(1)))
     where = found.path or found.run
-    if not steps:
+    if not entries:
         raise PitbError(
             f"{where} is of a model that pitb cannot train, and records no gradients to replay"
         )
     last = max(entry.step for entry in found.entries if entry.quantity == "param")
-    for step in range(1, last + 1):
-        if step not in steps:
-            raise PitbError(f"{where} records no gradient at step {step}, so none can be replayed")
+    if max(last, 1) > len(steps):
+        step = len(steps) + 1
+        raise PitbError(f"{where} records no gradient at step {step}, so none can be replayed")
     for entry in (entry for step in steps for entry in entries[step]):
         key = entry.tensor
         if key not in parameters or parameters[key].shape != entry.shape:

@@ -4,9 +4,11 @@ Where every number is updated as if it were alone, a run of the reference on som
 that part of the whole run, given the gradients that were recorded and, where these are clipped, the
 norms of all of them. Where updates take whole tensors, all parameters are trained with gradients
 that are read step by step, and what is recorded of a run is some of them. The largest differences
-of every tensor and step are among those that are taken, so the largest of the whole is seen.
+of every tensor and step are among those that are taken, so the largest of the whole is seen; and so
+are the first numbers that are not finite.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -66,14 +68,17 @@ def sample(traces: list[Trace | None]) -> Sampled | None:
     given = [found for found in traces if found is not None]
     if max((len(found.values) for found in given), default=0) <= LARGE:
         return None
-    sizes = {entry.tensor: entry.count for entry in given[0].select(0, "param")}
-    for found in given[1:]:
-        if {entry.tensor: entry.count for entry in found.select(0, "param")} != sizes:
-            return None  # which is an error that is said elsewhere
+    shapes = _shapes(given[0])
+    replayed = (entry for entry in given[0].entries if entry.quantity == "grad")
+    if any(_shapes(found) != shapes for found in given) or any(
+        shapes.get(entry.tensor) != entry.shape for entry in replayed
+    ):
+        return None  # which is an error that is said elsewhere
+    sizes = {name: math.prod(shape) for name, shape in shapes.items()}
     total = sum(sizes.values())
     if total <= SAMPLE:
         return None  # many steps of a small model
-    worst = _worst(given[0], given[1]) if len(given) == 2 else {}
+    worst = _worst(given[0], given[-1])
     generator = np.random.default_rng(_SEED)
     chosen: Chosen = {}
     for name, size in sizes.items():
@@ -84,29 +89,41 @@ def sample(traces: list[Trace | None]) -> Sampled | None:
         [None if found is None else _part(found, sizes, chosen) for found in traces],
         sum(map(len, chosen.values())),
         total,
-        {entry.tensor: entry.shape for entry in given[0].select(0, "param")},
+        shapes,
         chosen,
     )
 
 
+def _shapes(found: Trace) -> dict[str, tuple[int, ...]]:
+    return {entry.tensor: entry.shape for entry in found.select(0, "param")}
+
+
 def _worst(a: Trace, b: Trace) -> Chosen:
-    """The elements of each tensor that differ most, one for each step."""
+    """The elements of each tensor that differ most, and the first that are not finite on a side,
+    one of each for each step; the traces may be one and the same.
+    """
     entries = b.by_key()
     found: dict[str, list[int]] = {}
     for entry in a.entries:
         other = entries.get(entry.key)
         if entry.quantity != "param" or other is None or other.count != entry.count:
             continue
-        largest, index = -1.0, 0
+        largest = 0.0
+        odd = index = None
         for start, in_a, in_b in chunks(a, entry, b, other):
             with np.errstate(invalid="ignore", over="ignore"):
                 difference = np.abs(in_a - in_b)
-            difference[np.isnan(difference)] = np.inf
+            if not np.isfinite(difference).all():
+                finite = np.isfinite(in_a) & np.isfinite(in_b)
+                if odd is None and not finite.all():
+                    odd = start + int(finite.argmin())
+                same = (in_a == in_b) | (np.isnan(in_a) & np.isnan(in_b))  # no difference, as `gap`
+                difference = np.where(same, 0.0, np.where(finite, difference, np.inf))
             i = int(difference.argmax())
             if difference[i] > largest:
                 largest, index = float(difference[i]), start + i
-        if entry.count:
-            found.setdefault(entry.tensor, []).append(index)
+        taken = [place for place in (index, odd) if place is not None]
+        found.setdefault(entry.tensor, []).extend(taken)
     return {name: np.array(indices, dtype=np.int64) for name, indices in found.items()}
 
 

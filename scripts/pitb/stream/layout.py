@@ -147,7 +147,7 @@ def _described(chunk: Struct, kind: int, rows: int) -> _Chunk:
 
 
 def _encoded(file: FileIO, chunk: _Chunk, end: int) -> bytes:
-    if chunk.size > MOST_ENCODED or not 4 <= chunk.offset <= end - chunk.size:
+    if not 0 <= chunk.size <= MOST_ENCODED or not 4 <= chunk.offset <= end - chunk.size:
         raise Otherwise("a column is too large, or ends beyond the file")
     return read_at(file, chunk.offset, chunk.size)
 
@@ -161,8 +161,8 @@ def _read_column(data: bytes, chunk: _Chunk, rows: int, found: runs.Runs) -> Non
         kind, header, size = _page(reader)
         body = reader.take(size)
         if kind == _DICTIONARY_PAGE and dictionary is None and left == rows:
-            if header[2] not in (_PLAIN, _PLAIN_DICTIONARY):
-                raise Otherwise("a dictionary is not plain")
+            if header[2] not in (_PLAIN, _PLAIN_DICTIONARY) or header[1] > found.most:
+                raise Otherwise("a dictionary is not plain, or has more entries than are listed")
             dictionary = runs.dictionary(body, header[1], chunk.kind == _INT32)
             continue
         count, encoding = header[1], header[2]

@@ -115,9 +115,29 @@ def _rows(path: Path) -> int:
         return 0
 
 
+def _with_dictionary(path: Path) -> list[str]:
+    """The columns of texts that pyarrow can read as dictionaries: not of some encodings."""
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(path)
+    other = set()
+    for group in range(metadata.num_row_groups):
+        columns = map(metadata.row_group(group).column, range(metadata.num_columns))
+        other |= {
+            column.path_in_schema
+            for column in columns
+            if any(encoding.startswith("DELTA") for encoding in column.encodings)
+        }
+    return [name for name in _TEXTS if name not in other]
+
+
 def _decoded(path: Path) -> Trace:
     """A large trace, its values decoded into a temporary file."""
-    options = {"buffer_size": BUFFER, "pre_buffer": False, "read_dictionary": _TEXTS}
+    options = {
+        "buffer_size": BUFFER,
+        "pre_buffer": False,
+        "read_dictionary": _with_dictionary(path),
+    }
     with trace.opened(path, **options) as (file, entries, metadata):
         rows = file.metadata.num_rows
         batches = file.iter_batches(BATCH, columns=list(trace.COLUMNS), use_threads=False)

@@ -23,6 +23,10 @@ _MOST_BLOCK = 1 << 12
 """Differences in a block; libraries write 128 to 2,048 of them."""
 _MOST_PARTS = 1 << 5
 """Parts of a block, each with a width of its own; libraries write 4 to 8."""
+_MOST_PART = 1 << 8
+"""Differences in a part; libraries write 32 to 256. One that is not 1 costs all of its bits."""
+_PACKED = 1 << 13
+"""Packed numbers that are unpacked at a time, a multiple of 8."""
 
 
 @dataclass
@@ -96,28 +100,29 @@ def add_indices(body: bytes, count: int, entries: list[bytes], found: Runs) -> N
     left = count
     while left:
         head = reader.varint()
-        size = head >> 1
-        if size == 0 or size >> 3 > left:
+        group = 8 if head & 1 else 1
+        size = (head >> 1) * group
+        if not 0 < size < left + group:
             raise Malformed("a run of indices is empty or too long")
-        if head & 1:
-            size *= 8
-            if size >= left + 8:
-                raise Malformed("a run of indices is too long")
-            packed = reader.take(size * width // 8)
-            _add_packed(packed, width, min(size, left), entries, found)
-        else:
+        count = min(size, left)
+        if head & 1 and width:
+            for start in range(0, size, _PACKED):
+                few = min(_PACKED, size - start)
+                packed = reader.take(few * width // 8)
+                _add_packed(packed, width, min(few, count - start), entries, found)
+        else:  # packed ones of no bits are as many as they say, and take no bytes
             index = int.from_bytes(reader.take(size_in_bytes), "little")
-            if size > left or index >= len(entries):
-                raise Malformed("a run of indices is too long, or none of the dictionary's")
-            found.add(entries[index], size)
-        left -= min(size, left)
+            if index >= len(entries):
+                raise Malformed("an index is none of the dictionary's")
+            found.add(entries[index], count)
+        left -= count
     if reader.position != len(body):
         raise Malformed("a page is longer than its indices")
 
 
 def _add_packed(data: bytes, width: int, count: int, entries: list[bytes], found: Runs) -> None:
     """Add entries by ``count`` indices of ``width`` bits each, the lowest bit first."""
-    values: Sequence[int] | NDArray[np.uint64]
+    values: Sequence[int] | NDArray[np.uint32]
     if count <= _FEW:
         bits, mask = int.from_bytes(data, "little"), (1 << width) - 1
         values = [bits >> place * width & mask for place in range(count)]
@@ -134,13 +139,12 @@ def _add_packed(data: bytes, width: int, count: int, entries: list[bytes], found
         found.add(entries[index], stop - start)
 
 
-def _unpacked(data: bytes, width: int, count: int) -> NDArray[np.uint64]:
+def _unpacked(data: bytes, width: int, count: int) -> NDArray[np.uint32]:
     """Numbers of ``width`` bits each, the lowest bit first."""
-    if width == 0:
-        return np.zeros(count, dtype=np.uint64)
-    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
-    powers = np.left_shift(np.uint64(1), np.arange(width, dtype=np.uint64))
-    return bits[: count * width].reshape(count, width).astype(np.uint64) @ powers
+    bits = np.unpackbits(np.frombuffer(data, np.uint8), count=count * width, bitorder="little")
+    wide = np.zeros((count, 32), dtype=np.uint8)
+    wide[:, :width] = bits.reshape(count, width)
+    return np.packbits(wide, axis=1, bitorder="little").view("<u4")[:, 0]
 
 
 def add_delta(body: bytes, count: int, found: Runs) -> None:
@@ -158,7 +162,7 @@ def add_delta(body: bytes, count: int, found: Runs) -> None:
         total != count
         or not 0 < parts <= _MOST_PARTS
         or block % (8 * parts)
-        or not 0 < block <= _MOST_BLOCK
+        or not 0 < block <= min(_MOST_BLOCK, _MOST_PART * parts)
     ):
         raise Malformed("a page of differences is malformed")
     if count == 0:
@@ -193,6 +197,8 @@ def _leading(reader: Reader, run: bytes, most: int) -> int:
     """How many of the next blocks are runs; the reader goes behind them."""
     found = 0
     for count in _TOGETHER:
+        if found + count > most:
+            continue
         together = _repeated(run, count)
         while found + count <= most and reader.data.startswith(together, reader.position):
             found += count

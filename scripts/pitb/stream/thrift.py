@@ -8,6 +8,9 @@ from typing import Any
 
 MOST_DEPTH = 16
 """Structures within structures; Parquet's own go no deeper than 6."""
+MOST_VALUES = 1 << 21
+"""Fields and items of a structure and all within it: some 150 for a row group of a trace. In memory
+one takes up to 140 bytes, and in a file 2."""
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(
     13
 )
@@ -28,6 +31,7 @@ class Reader:
         """Read nothing yet."""
         self.data = data
         self.position = position
+        self._left = MOST_VALUES
 
     def take(self, count: int) -> bytes:
         """The next ``count`` bytes.
@@ -91,8 +95,10 @@ class Reader:
         """A structure.
 
         Raises:
-            Malformed: It is cut off, nested too deeply, or has a field of no known type.
+            Malformed: It is cut off, nested too deeply, too large, or has a field of no known type.
         """
+        if depth == 0:
+            self._left = MOST_VALUES
         fields: Struct = {}
         number = 0
         while True:
@@ -100,6 +106,9 @@ class Reader:
             kind = head & 0x0F
             if kind == _STOP:
                 return fields
+            self._left -= 1
+            if self._left < 0:
+                raise Malformed("a structure is too large")
             number = number + (head >> 4) if head >> 4 else self.zigzag()
             if kind in _NUMBERS:
                 fields[number] = self.zigzag()
@@ -127,6 +136,11 @@ class Reader:
             return self._map(depth)
         raise Malformed(f"there is no type {kind}")
 
+    def _count(self, more: int) -> None:
+        self._left -= more
+        if self._left < 0:
+            raise Malformed("a structure is too large")
+
     def _list(self, depth: int) -> list[Any]:
         head = self.byte()
         count, kind = head >> 4, head & 0x0F
@@ -134,6 +148,7 @@ class Reader:
             count = self.varint()
         if count > len(self.data) - self.position:  # each item takes a byte at least
             raise Malformed("a list is longer than its bytes")
+        self._count(count)
         if kind in (_TRUE, _FALSE):
             return [self.byte() == _TRUE for _ in range(count)]
         return [self._value(kind, depth + 1) for _ in range(count)]
@@ -144,6 +159,7 @@ class Reader:
             return []
         if count > len(self.data) - self.position:
             raise Malformed("a map is longer than its bytes")
+        self._count(count)
         kinds = self.byte()
         return [
             (self._value(kinds >> 4, depth + 1), self._value(kinds & 0x0F, depth + 1))
