@@ -15,7 +15,7 @@ if ROOT.resolve() == Path.cwd().resolve():
 SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS.resolve()))
 
-from pitb import batches, imports, programs, reported, running
+from pitb import batches, errors, imports, programs, reported, running
 from pitb.cargo import PROGRAMS
 from pitb.config import load
 from pitb.errors import PitbError
@@ -297,7 +297,7 @@ OUTCOMES = [f"results/{{scope}}/judged/{key}/outcomes.json" for key in OPTIMIZER
 EXPORTS = (
     f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
     f" {batches.OVERRIDES}={shlex.quote(json.dumps(config_overrides()))}"
-    f" {programs.LIMIT}={CONFIG.time_limit:g}; "
+    f" {programs.LIMIT}={CONFIG.time_limit:g} {errors.ALSO}=3; exec 3>&2; "
 )
 # A process that was ended by a signal, as where memory runs out, says nothing itself: bash tells it
 # by a code above 128, Ctrl-C's apart.
