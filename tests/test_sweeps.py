@@ -469,6 +469,30 @@ def test_the_plan_removes_what_another_left(tmp_path: Path, root: Path) -> None:
     assert left == ["burn-0of1.parquet"]
 
 
+def test_what_the_plan_cannot_remove_is_named(tmp_path: Path, root: Path) -> None:
+    (tmp_path / "traces/mine").mkdir(parents=True)
+    with pytest.raises(PitbError, match=r"cannot remove .*traces/mine: "):
+        plan.write(root / "config/sweeps/example.yaml", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("0of1.json", None), ("sweep.json", None), ("sweep.json", "{"), ("sweep.json", "{}")],
+)
+def test_a_plan_that_lacks_something_is_written_anew(
+    tmp_path: Path, root: Path, name: str, content: str | None
+) -> None:
+    file = root / "config/sweeps/example.yaml"
+    plan.write(file, tmp_path)
+    changed = tmp_path / "plan" / name
+    whole = changed.read_text(encoding="utf-8")
+    changed.unlink()
+    if content is not None:
+        changed.write_text(content, encoding="utf-8")
+    plan.write(file, tmp_path)
+    assert changed.read_text(encoding="utf-8") == whole
+
+
 def test_a_batch_of_another_plan_is_refused(tmp_path: Path, root: Path) -> None:
     plan.write(root / "config/sweeps/example.yaml", tmp_path)
     found = json.loads((tmp_path / "plan/0of1.json").read_text())

@@ -317,6 +317,22 @@ def test_a_mistake_ends_the_call_with_one_sentence(work: Path) -> None:
     assert "config/sweeps/wrong.yaml, line 5" in lines[0]
 
 
+def test_a_name_that_no_sweep_can_have_ends_the_call_with_one_sentence(work: Path) -> None:
+    path = work / "config/sweeps/a 扫.yaml"
+    path.write_text(SWEEP)
+    code, said = snakemake(work, "-n", "sweeps")
+    path.unlink()
+    lines = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert (code, lines) == (
+        2,
+        ["error: config/sweeps/a 扫.yaml: 'a 扫' is not a name of letters, digits, - and _"],
+    )
+    command = ["make", "-o", "setup", "sweep", "NAME=a 扫"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: NAME is 'a 扫', but a sweep has a name of letters, ")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="the stand-ins are shell scripts")
 @pytest.mark.parametrize(
     ("body", "sentence"),
