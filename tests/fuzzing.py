@@ -211,7 +211,8 @@ clip:
   max_norm: 0.1
 """
 SPECS = b"""{"runs": [{"id": "burn/x", "optimizer": "Sgd",
-"options": {"momentum": {"momentum": 0.9}}, "lr": 0.1, "steps": 10, "sources": {"options": "config.yaml, line 1"}}]}"""
+"options": {"momentum": {"momentum": 0.9}}, "lr": 0.1, "steps": 10,
+"sources": {"options": "config.yaml, line 1"}}]}"""
 MARKS = """# x
 
 <!-- pitb:ledger -->
