@@ -273,8 +273,8 @@ def draw_verdicts(table: Table, path: Path) -> None:
 def draw_differences(table: Table, path: Path) -> None:
     """Draw the largest difference of each run against each numeric axis.
 
-    What is exactly 0 stands at the lower end. What is not finite stands at the upper as a cross, also
-    where it is so on one side alone, which is an error.
+    What is exactly 0 stands at the lower end. What is not finite stands at the upper as a cross,
+    also where it is so on one side alone, which is an error.
     """
     axes = [name for name in table.axes if _numeric(table, name)][:MOST_PANELS]
     title = f"Largest differences of the sweep {table.name}"
