@@ -65,7 +65,7 @@ test: all slice port digits report ## Test everything: cargo's tests, then pytes
 	$(BIN)/python scripts/fill_docs.py --check
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-test-faults: all ## Kill, starve and feed garbage to everything; some ten minutes
+test-faults: all ## Kill, starve and feed garbage to everything; some ten minutes, and a part of it is in make test
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' tests/test_faults_*.py
 
 test-slurm: ## Run the pipeline on a real Slurm, of one node, that is started for it

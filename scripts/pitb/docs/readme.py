@@ -82,7 +82,7 @@ TARGETS_ZH = {
     "report": "一个 HTML 文件，看全部结果：台账、表格、图，以及其余已经做出的",
     "watch": "换成配置里 watch 列出的其他版本，说出什么变了",
     "test": "测试一切：先是 cargo 的测试，再用 pytest 测包和整条流水线",
-    "test-faults": "到处杀进程、占满磁盘、喂坏数据；大约十分钟",
+    "test-faults": "到处杀进程、占满磁盘、喂坏数据；大约十分钟，其中一部分也在 make test 里",
     "test-slurm": "在真的 Slurm 上跑流水线，一个节点，为此启动",
     "bench-slurm": "重新写出 docs/clusters.md 所示的 bench/slurm.json",
     "check": "格式、代码检查和类型",
