@@ -42,6 +42,7 @@ diagnose: slice ## Find the configurations of runs again from their numbers; som
 	@cat results/diagnose/summary.txt
 
 sweep: setup ## Train and compare the runs of config/sweeps, or of one file of it with NAME=...
+	@case '$(NAME)' in *[!A-Za-z0-9_-]*) echo "error: NAME is '$(NAME)', but a sweep has a name of letters, digits, - and _" >&2; exit 2;; esac
 	@PITB_SAY_SUMMARY_LATER=1 $(SNAKEMAKE) --rerun-incomplete $(if $(NAME),results/sweeps/$(NAME)/summary.md,sweeps) || { $(HINT); exit 1; }
 	@grep -h '^sweep ' results/logs/summarise_sweep_$(or $(NAME),*).log
 
@@ -64,7 +65,7 @@ test: all slice port digits report ## Test everything: cargo's tests, then pytes
 	$(BIN)/python scripts/fill_docs.py --check
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-test-faults: all ## Kill, starve and feed garbage to everything; some ten minutes
+test-faults: all ## Kill, starve and feed garbage to everything; some ten minutes, and a part of it is in make test
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' tests/test_faults_*.py
 
 test-slurm: ## Run the pipeline on a real Slurm, of one node, that is started for it

@@ -346,13 +346,19 @@ def flatness(turns: int, sizes: tuple[int, ...] = SIZES) -> list[dict[str, Any]]
 
 
 def row_groups(parameters: int, turns: int) -> list[dict[str, Any]]:
-    """Sizes of row groups and pages, and compressions: the file, and the time to compare."""
+    """Sizes of row groups and pages, compressions, encodings: the file, and the time to compare."""
+    from pitb.trace import ENCODINGS
+
+    split, plain = {"value": "BYTE_STREAM_SPLIT"}, {"index": "PLAIN"}
     found = []
-    for rows, page, compression in (
-        (1 << 17, None, "none"), (1 << 20, None, "none"), (1 << 20, 1 << 20, "none"),
-        (1 << 23, None, "none"), (1 << 20, None, "zstd"), (1 << 20, None, "snappy"),
+    for rows, page, compression, encodings in (
+        (1 << 17, None, "none", {}), (1 << 20, None, "none", {}), (1 << 20, 1 << 20, "none", {}),
+        (1 << 23, None, "none", {}), (1 << 20, None, "zstd", {}), (1 << 20, None, "snappy", {}),
+        (1 << 20, None, "none", plain), (1 << 20, None, "none", split),
+        (1 << 20, None, "zstd", split),
     ):  # fmt: skip
-        options = {} if page is None else {"data_page_size": page}
+        options: dict[str, Any] = {} if page is None else {"data_page_size": page}
+        options["column_encoding"] = ENCODINGS | encodings
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             size = apart(
@@ -365,6 +371,7 @@ def row_groups(parameters: int, turns: int) -> list[dict[str, Any]]:
                 "rows": rows,
                 "page_bytes": page,
                 "compression": compression,
+                "encodings": ENCODINGS | encodings,
                 "mb": round(size / 1e6, 1),
                 "s": round(statistics.median(result["s"] for result in results), 3),
                 "peak_mb": round(max(result["peak"] for result in results) / 1e6),

@@ -15,7 +15,7 @@ if ROOT.resolve() == Path.cwd().resolve():
 SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS.resolve()))
 
-from pitb import batches, imports, programs, reported, running
+from pitb import batches, errors, imports, programs, reported, running
 from pitb.cargo import PROGRAMS
 from pitb.config import load
 from pitb.errors import PitbError
@@ -45,14 +45,19 @@ def config_overrides():
     return dict(workflow.config_settings.config or {})
 
 
+def end_with(error):
+    """End the call with one sentence, before Snakemake adds to it."""
+    print(f"error: {error}", file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(2)
+
+
 def read_config():
     """The checked configuration; a mistake in it ends the call with one sentence."""
     try:
         return load(config_files(), ROOT / "config/schema.json", config_overrides())
     except PitbError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.stderr.flush()
-        os._exit(2)
+        end_with(error)
 
 
 def script(name):
@@ -216,6 +221,7 @@ def make_reported():
 
 # Sweeps are expanded only where a target asks for them.
 SWEPT = set()
+SWEEP_NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
 
 
 def write_sweep_plans():
@@ -224,7 +230,11 @@ def write_sweep_plans():
         from pitb.sweeps import plan
 
         for name in sorted(SWEPT):
-            plan.write(sweep_file(name), Path(f"results/sweeps/{name}"))
+            try:
+                plan.write(sweep_file(name), Path(f"results/sweeps/{name}"))
+            except PitbError as error:
+                print(f"error: {error}", file=sys.stderr)
+                sys.exit(2)  # not at once: the folder is locked now
 
 
 def sweep_file(name):
@@ -237,7 +247,12 @@ def sweep_names():
     """All sweeps of the working folder, or of the project where that has none."""
     here = Path("config/sweeps")
     folder = here if here.is_dir() else ROOT / here
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    for name in names:
+        if not re.fullmatch(SWEEP_NAME, name):
+            sentence = f"{name!r} is not a name of letters, digits, - and _"
+            end_with(PitbError(f"{folder / name}.yaml: {sentence}"))
+    return names
 
 
 def sweep_batches(name):
@@ -248,9 +263,7 @@ def sweep_batches(name):
     try:
         return plan.digests(sweep_file(name), Path(f"results/sweeps/{name}"))
     except PitbError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.stderr.flush()
-        os._exit(2)
+        end_with(error)
 
 
 def sweep_digest(stage):
@@ -274,9 +287,7 @@ def hold_folder():
     try:
         return running.hold(Path("."), os.getpid())
     except PitbError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.stderr.flush()
-        os._exit(2)
+        end_with(error)
 
 
 def end_at_once():
@@ -297,7 +308,7 @@ OUTCOMES = [f"results/{{scope}}/judged/{key}/outcomes.json" for key in OPTIMIZER
 EXPORTS = (
     f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
     f" {batches.OVERRIDES}={shlex.quote(json.dumps(config_overrides()))}"
-    f" {programs.LIMIT}={CONFIG.time_limit:g}; "
+    f" {programs.LIMIT}={CONFIG.time_limit:g} {errors.ALSO}=3; exec 3>&2; "
 )
 # A process that was ended by a signal, as where memory runs out, says nothing itself: bash tells it
 # by a code above 128, Ctrl-C's apart.
@@ -381,7 +392,7 @@ if REPORTING:
 
 wildcard_constraints:
     scope="breadth(-slice)?",
-    sweep="[A-Za-z0-9][A-Za-z0-9_-]*",
+    sweep=SWEEP_NAME,
     batch="[0-9]+of[0-9]+",
     suffix="|".join(map(re.escape, FINDINGS)),
     optimizer="|".join(OPTIMIZERS),

@@ -139,6 +139,35 @@ def read_python(path):
     quietly(port, str(path))
 
 
+def read_run(path):
+    from pitb.explain import sources
+
+    sources.read(str(path)).configured({})
+
+
+def read_line(path):
+    from pitb.explain import sources
+
+    sources.read(read_text(path)).configured({})
+
+
+def read_in_place(path):
+    """As a large trace is read."""
+    from unittest import mock
+
+    from pitb.stream import opening
+
+    with mock.patch.multiple(opening, HELD=0, DECODED=0):
+        found = opening.open_trace(path)
+    hold_against(made(), found, path)
+
+
+def read_specs(path):
+    from pitb import by_hand
+
+    by_hand.read_specs(path)
+
+
 def read_reverse(path):
     from pitb.port import reverse
 
@@ -171,6 +200,19 @@ scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
 """
 DEBUG = """AdamConfig { beta_1: 0.9, beta_2: 0.999, epsilon: 1e-5, amsgrad: false,
 weight_decay: None, grad_clipping: None }"""
+LINE = "pytorch:AdamW lr=0.01 weight_decay=0.1 betas=[0.9,0.99] clip.scope=value clip.clip_value=1"
+RUN = """id: pytorch/x
+optimizer: AdamW
+options: {weight_decay: 0.1, betas: [0.9, 0.99]}
+lr: 0.01
+steps: 3
+clip:
+  scope: global
+  max_norm: 0.1
+"""
+SPECS = b"""{"runs": [{"id": "burn/x", "optimizer": "Sgd",
+"options": {"momentum": {"momentum": 0.9}}, "lr": 0.1, "steps": 10,
+"sources": {"options": "config.yaml, line 1"}}]}"""
 MARKS = """# x
 
 <!-- pitb:ledger -->
@@ -221,12 +263,23 @@ READERS = {
     "bundle": (read_bundle, zipped),
     "rust": (read_rust, lambda _: RUST.encode()),
     "python": (read_python, lambda _: PYTHON.encode()),
+    "in-place": (read_in_place, a_trace),
+    "run": (read_run, lambda _: RUN.encode()),
+    "line": (read_line, lambda _: LINE.encode()),
+    "specs": (read_specs, lambda _: SPECS),
     "reverse": (read_reverse, lambda _: DEBUG.encode()),
     "marks": (read_marks, lambda _: MARKS.encode()),
     "registry": (read_registry, lambda _: b'{"versions": ["0.22.1"], "latest": "2.15.0"}'),
     **fuzzing_sweeps.READERS,
 }
-SUFFIXES = {"json": ".json", "config": ".yaml", "published": ".csv", "marks": ".md"}
+SUFFIXES = {
+    "json": ".json",
+    "config": ".yaml",
+    "run": ".yaml",
+    "specs": ".json",
+    "published": ".csv",
+    "marks": ".md",
+}
 SUFFIXES |= {"python": ".py", "rust": ".rs", "bundle": ".zip", **fuzzing_sweeps.SUFFIXES}
 TOKENS = (b"\0", b"\xff\xff\xff\xff", b"nan", b"-1", b"1e999", b"\n", b"'", b'"', b"\xc3")
 TOKENS += (b"[" * 500,)

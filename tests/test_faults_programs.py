@@ -179,6 +179,30 @@ def test_a_full_disk_is_a_sentence_and_leaves_no_half_trace(root, programs, tmp_
 
 
 @pytest.mark.pipeline
+@pytest.mark.parametrize("size", ["4k", "8k", "64k"])
+def test_a_full_disk_is_a_sentence_though_the_log_is_on_it(root, programs, tmp_path, size):
+    """What a job says goes to its log, which takes nothing either."""
+    folder = tmp_path / "work"
+    (folder / "config").mkdir(parents=True)
+    (folder / "config/config.yaml").write_text(CONFIG.format(limit=60))
+    mounted(folder / "results", f"size={size}")
+    where = ("-s", root / "Snakefile", "--directory", folder)
+    try:
+        code, printed = snakemake(folder, *where, "results/traces/burn/x.parquet")
+        left = [path.name for path in (folder / "results/traces").rglob("*.parquet")]
+    finally:
+        subprocess.run(["umount", folder / "results"], check=True)
+    if size == "64k":  # the control: there it fits
+        assert (code, left) == (0, ["x.parquet"]), printed
+        return
+    assert code != 0
+    said = [line for line in printed.splitlines() if line.startswith("error: ")]
+    assert len(said) == 1, printed
+    assert "No space left on device" in said[0] or "is the disk full?" in said[0]
+    assert left == []
+
+
+@pytest.mark.pipeline
 def test_a_folder_that_cannot_be_written_is_one_sentence(root, programs, tmp_path):
     folder = tmp_path / "work"
     (folder / "config").mkdir(parents=True)

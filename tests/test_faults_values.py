@@ -3,7 +3,9 @@
 import json
 import math
 
+import duckdb
 import numpy as np
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -184,7 +186,6 @@ def test_an_empty_tensor_is_compared_and_alone_is_nothing(tmp_path):
 
 
 def test_files_of_polars_are_read_where_they_keep_the_metadata(tmp_path):
-    polars = pytest.importorskip("polars")
     path = tmp_path / "x.parquet"
     raw = metadata_of(path)
     frame = polars.read_parquet(path)
@@ -197,7 +198,6 @@ def test_files_of_polars_are_read_where_they_keep_the_metadata(tmp_path):
 
 
 def test_files_of_duckdb_are_read_where_they_keep_the_metadata(tmp_path):
-    duckdb = pytest.importorskip("duckdb")
     source, path = tmp_path / "a.parquet", tmp_path / "b.parquet"
     raw = metadata_of(source).replace("'", "''")
     select = f"COPY (SELECT * FROM '{source}') TO '{path}'"

@@ -4,6 +4,7 @@ import importlib
 import itertools
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,19 @@ def sweep_of(folder: Path, *blocks: str, head: str = "") -> design.Sweep:
 )  # fmt: skip
 def test_expansion(tmp_path: Path, block: str, count: int) -> None:
     assert len(sweep_of(tmp_path, block).points) == count
+
+
+@pytest.mark.parametrize("page", ["sweeps.md", "sweeps.zh.md"])
+def test_the_file_that_the_page_shows_is_a_sweep(tmp_path: Path, root: Path, page: str) -> None:
+    text = (root / "docs" / page).read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "example.yaml"
+    path.write_text(shown, encoding="utf-8")
+    found = design.read(path)
+    assert (found.written, found.batch_size) == (16 + 100 + 1, design.BATCH_SIZE)
+    # Every axis that the table beside it explains is one, and none is left out.
+    axes = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    assert set(axes) == set(design.read_schema()["$defs"]["point"]["properties"])
 
 
 def test_one_configuration_reached_by_two_ways_is_one_run(tmp_path: Path) -> None:
@@ -467,6 +481,30 @@ def test_the_plan_removes_what_another_left(tmp_path: Path, root: Path) -> None:
     plan.write(root / "config/sweeps/example.yaml", tmp_path)
     left = sorted(path.name for path in tmp_path.rglob("*.parquet"))
     assert left == ["burn-0of1.parquet"]
+
+
+def test_what_the_plan_cannot_remove_is_named(tmp_path: Path, root: Path) -> None:
+    (tmp_path / "traces/mine").mkdir(parents=True)
+    with pytest.raises(PitbError, match=r"cannot remove .*traces/mine: "):
+        plan.write(root / "config/sweeps/example.yaml", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("0of1.json", None), ("sweep.json", None), ("sweep.json", "{"), ("sweep.json", "{}")],
+)
+def test_a_plan_that_lacks_something_is_written_anew(
+    tmp_path: Path, root: Path, name: str, content: str | None
+) -> None:
+    file = root / "config/sweeps/example.yaml"
+    plan.write(file, tmp_path)
+    changed = tmp_path / "plan" / name
+    whole = changed.read_text(encoding="utf-8")
+    changed.unlink()
+    if content is not None:
+        changed.write_text(content, encoding="utf-8")
+    plan.write(file, tmp_path)
+    assert changed.read_text(encoding="utf-8") == whole
 
 
 def test_a_batch_of_another_plan_is_refused(tmp_path: Path, root: Path) -> None:

@@ -84,6 +84,9 @@ def test_every_run_has_its_verdict(sweep: Path) -> None:
     assert diverged["max_abs"] == np.inf
     summary = (sweep / "summary.md").read_text(encoding="utf-8")
     assert "14 runs: 7 OK, 4 MISMATCH, 0 error, 3 declared skip" in summary
+    (line,) = (line for line in summary.splitlines() if line.startswith(f"| `{diverged['run']}`"))
+    assert line.endswith("| 1 | 2 | 2 |")  # beyond the tolerance, and not finite on each side
+    assert "<!-- not finite -->" in (sweep / "plots/differences.svg").read_text()
     assert "共 14 次运行" in (sweep / "summary.zh.md").read_text(encoding="utf-8")
     for name in ("verdicts", "differences"):
         assert (sweep / "plots" / f"{name}.svg").read_text().startswith("<?xml")
@@ -109,6 +112,21 @@ def test_it_compares_as_two_traces_are_compared(sweep: Path, name: str) -> None:
         assert repr(outcome["max_abs"]) == repr(one.worst)
         compared += 1
     assert compared > 2
+
+
+def test_what_is_not_finite_on_one_side_alone_is_drawn(sweep: Path, tmp_path: Path) -> None:
+    table = summary.read(sweep / "runs.parquet", plan.read_about(sweep / "plan"))
+    drawn = {}
+    for verdict, largest in (("OK", 0.5), ("error", np.inf)):
+        columns = {key: column.copy() for key, column in table.columns.items()}
+        columns["max_abs"] = np.full(14, 0.5)
+        columns["max_abs"][0] = largest
+        columns["verdict"] = np.array(["OK"] * 14, dtype=object)
+        columns["verdict"][0] = verdict
+        path = tmp_path / f"{verdict}.svg"
+        summary.draw_differences(replace(table, columns=columns), path)
+        drawn[verdict] = "<!-- not finite -->" in path.read_text(encoding="utf-8")
+    assert drawn == {"OK": False, "error": True}
 
 
 def test_the_three_readers_find_the_same(sweep: Path) -> None:
@@ -315,6 +333,22 @@ def test_a_mistake_ends_the_call_with_one_sentence(work: Path) -> None:
     lines = [line for line in said.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1
     assert "config/sweeps/wrong.yaml, line 5" in lines[0]
+
+
+def test_a_name_that_no_sweep_can_have_ends_the_call_with_one_sentence(work: Path) -> None:
+    path = work / "config/sweeps/a 扫.yaml"
+    path.write_text(SWEEP)
+    code, said = snakemake(work, "-n", "sweeps")
+    path.unlink()
+    lines = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert (code, lines) == (
+        2,
+        ["error: config/sweeps/a 扫.yaml: 'a 扫' is not a name of letters, digits, - and _"],
+    )
+    command = ["make", "-o", "setup", "sweep", "NAME=a 扫"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: NAME is 'a 扫', but a sweep has a name of letters, ")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the stand-ins are shell scripts")

@@ -3,7 +3,9 @@
 import contextlib
 import difflib
 import io
+import os
 import re
+import stat
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -11,6 +13,9 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 EXIT_ERROR = 2
+ALSO = "PITB_ERRORS_ALSO"
+"""The environment variable with the number of a file descriptor for what ``stderr`` cannot take: a
+job's is its log, which is on the same disk as what did not fit."""
 
 
 class PitbError(Exception):
@@ -56,6 +61,27 @@ class _WithoutPandas:
     def exec_module(self, module: Any) -> None: ...
 
 
+def say(text: str) -> None:
+    """Print to ``stderr``, or where it takes nothing, as a log on a full disk, to `ALSO`."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = None  # what is left in it would fail again at the end, with another code
+        number = os.environ.get(ALSO, "")
+        if number.isdigit():
+            with contextlib.suppress(OSError):
+                os.write(int(number), f"{text}\n".encode("utf-8", "backslashreplace"))
+
+
+def _empty(number: int) -> bool:
+    """Whether a file descriptor is of a file without a byte."""
+    try:
+        found = os.fstat(number)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size == 0
+
+
 def run_main(main: Callable[[], int | None]) -> None:
     """Run a script's ``main`` and exit with its code; a `PitbError` is a sentence and code 2."""
     for stream in (sys.stdout, sys.stderr):
@@ -65,14 +91,16 @@ def run_main(main: Callable[[], int | None]) -> None:
     try:
         code = main() or 0
         sys.stdout.flush()
+        if code > 1 and os.environ.get(ALSO) and _empty(2):
+            # A program that was called has said why, but not so that anything of it came to stay.
+            say(f"error: this job failed with exit code {code} and an empty log; is the disk full?")
     except PitbError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say(f"error: {error}")
         code = EXIT_ERROR
     except ModuleNotFoundError as error:
-        print(
+        say(
             f"error: {error.name} is not installed here; enter the environment that make has made, "
-            "with . .venv/bin/activate",
-            file=sys.stderr,
+            "with . .venv/bin/activate"
         )
         code = EXIT_ERROR
     except BrokenPipeError:
@@ -81,12 +109,12 @@ def run_main(main: Callable[[], int | None]) -> None:
         code = EXIT_ERROR
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        print(f"error:{where} {error.strerror or error}", file=sys.stderr)
+        say(f"error:{where} {error.strerror or error}")
         code = EXIT_ERROR
     except KeyboardInterrupt:
         code = 130
     except Exception:  # a fault of ours; Python's own exit code would read as a verdict
-        traceback.print_exc()
+        say(traceback.format_exc().rstrip("\n"))
         code = EXIT_ERROR
     if code == EXIT_ERROR:
         # Whatever is left to write to a full or closed output would fail once more.

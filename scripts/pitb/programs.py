@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pitb.errors import EXIT_ERROR, PitbError
+from pitb.errors import EXIT_ERROR, PitbError, say
 from pitb.files import read_json
 
 LIMIT = "PITB_TIME_LIMIT"
@@ -110,11 +110,9 @@ def limit_this_process(what: str) -> None:
         return
 
     def end() -> None:
-        print(
+        say(
             f"error: {what} took longer than {seconds:g} s and was ended; time_limit in the"
-            " configuration says how long it may take",
-            file=sys.stderr,
-            flush=True,
+            " configuration says how long it may take"
         )
         os._exit(EXIT_ERROR)
 

@@ -190,19 +190,21 @@ def write(trace: Trace, path: Path) -> None:
         writer.add_key_value_metadata({METADATA_KEY: text.encode()})
 
 
+ENCODINGS = {"index": "DELTA_BINARY_PACKED", "value": "PLAIN"}
+"""Of the columns that have no dictionary."""
+
+
 def parquet_writer(path: Path, compression: str = "none", **options: Any) -> "pq.ParquetWriter":
     """A writer of trace files; ``options`` are further ones of pyarrow's."""
     import pyarrow.parquet as pq
 
-    return pq.ParquetWriter(
-        path,
-        schema(),
-        compression=compression,
-        use_dictionary=["step", "quantity", "tensor"],
-        column_encoding={"index": "DELTA_BINARY_PACKED", "value": "PLAIN"},
-        store_schema=False,
+    chosen: dict[str, Any] = {
+        "use_dictionary": ["step", "quantity", "tensor"],
+        "column_encoding": ENCODINGS,
+        "store_schema": False,
         **options,
-    )
+    }
+    return pq.ParquetWriter(path, schema(), compression=compression, **chosen)
 
 
 def encode_columns(trace: Trace) -> "pa.Table":

@@ -6,6 +6,7 @@ from typing import Any
 
 from pitb.files import read_json
 from pitb.sweeps.design import BATCH_SIZE
+from pitb.trace import ENCODINGS
 
 UNMEASURED = {"en": "Not measured yet.", "zh": "尚未测量。"}
 WAYS = {
@@ -22,9 +23,10 @@ EXPLAINED = {
     "zh": ("说成是", "数值个数", "时间", "峰值内存"),
 }
 GROUPS = {
-    "en": ("rows of a row group", "page", "compression", "file", "pitb compares", "peak memory",
-           "pyarrow's whole column"),
-    "zh": ("行组的行数", "页", "压缩", "文件", "pitb 比较", "峰值内存", "pyarrow 整列读取"),
+    "en": ("rows of a row group", "page", "compression", "`index`", "`value`", "file",
+           "pitb compares", "peak memory", "pyarrow's whole column"),
+    "zh": ("行组的行数", "页", "压缩", "`index`", "`value`", "文件", "pitb 比较", "峰值内存",
+           "pyarrow 整列读取"),
 }  # fmt: skip
 
 BATCHES = {
@@ -75,12 +77,13 @@ def explained(root: Path, language: str) -> str:
 
 
 def row_groups(root: Path, language: str) -> str:
-    """Sizes of row groups and pages, and compressions."""
+    """Sizes of row groups and pages, compressions, and encodings of two columns."""
     rows = [
         (
             f"{item['rows']:,}",
             f"{(item['page_bytes'] or 8 * item['rows']) / 1e6:.1f} MB",
             item["compression"],
+            *({**ENCODINGS, **item.get("encodings", {})}[name] for name in ("index", "value")),
             f"{item['mb']} MB",
             f"{item['s']} s",
             f"{item['peak_mb']} MB",

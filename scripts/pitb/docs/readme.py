@@ -82,7 +82,7 @@ TARGETS_ZH = {
     "report": "一个 HTML 文件，看全部结果：台账、表格、图，以及其余已经做出的",
     "watch": "换成配置里 watch 列出的其他版本，说出什么变了",
     "test": "测试一切：先是 cargo 的测试，再用 pytest 测包和整条流水线",
-    "test-faults": "到处杀进程、占满磁盘、喂坏数据；大约十分钟",
+    "test-faults": "到处杀进程、占满磁盘、喂坏数据；大约十分钟，其中一部分也在 make test 里",
     "test-slurm": "在真的 Slurm 上跑流水线，一个节点，为此启动",
     "bench-slurm": "重新写出 docs/clusters.md 所示的 bench/slurm.json",
     "check": "格式、代码检查和类型",
@@ -216,7 +216,13 @@ def sweeps_bench(root: Path, language: str) -> str:
             f"{item['disk_gb']} GB",
         )
         lines.append("| " + " | ".join(cells) + " |")
-    where = found[0]
+    where, last = found[0], found[-1]
+    thousands = (last["runs"] - where["runs"]) / 1000
+    if thousands > 0:
+        seconds = (last["seconds"] - where["seconds"]) / thousands
+        memory = 1000 * (last["peak_gb"] - where["peak_gb"]) / thousands
+        slope = SLOPE[language].format(seconds=f"{seconds:.1f}", memory=f"{memory:.1f}")
+        lines += ["", slope]
     lines += ["", f"{where['platform']}, {where['cores']} cores, Python {where['python']}"]
     return "\n".join(lines)
 
@@ -224,6 +230,12 @@ def sweeps_bench(root: Path, language: str) -> str:
 SWEPT = {
     "en": ("runs", "most in a batch", "snakemake -n", "all of it", "most memory", "results"),
     "zh": ("运行数", "每批最多", "snakemake -n", "全部用时", "最多内存", "结果大小"),
+}
+
+
+SLOPE = {
+    "en": "From the first row to the last, 1,000 runs more take {seconds} s and {memory} MB.",
+    "zh": "从第一行到最后一行，每多 1,000 次运行，多用 {seconds} s 和 {memory} MB 内存。",
 }
 
 

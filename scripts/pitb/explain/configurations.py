@@ -126,7 +126,7 @@ def _whole(spec: Spec, key: str, default: int, least: int = 1) -> int:
     value = spec.get(key)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value % 1 != 0:
         raise PitbError(f"{key} is {value!r}, not a whole number")
     if value < least:
         raise PitbError(f"{key} is {value!r}, but must be {least} or more")

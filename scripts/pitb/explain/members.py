@@ -111,11 +111,12 @@ def member_of(side: str, spec: Spec, dtype: str, late: bool = False) -> Member:
         if side == "burn":
             raise PitbError("the key 'lr' is missing, and burn has no default of it")
         lr = libraries.pytorch_defaults(member.entry.pytorch)["lr"]
+    rate = number(lr, "lr")
     options = dict(member.options)
     eps = options.get("eps")
     if isinstance(eps, list) and eps[0] is None:  # what Adafactor then takes
         options["eps"] = [float(np.finfo(dtype).eps), *eps[1:]]
-    case = Case(member.entry.pytorch, "explain", a1.NAME, dtype, float(lr), options)
+    case = Case(member.entry.pytorch, "explain", a1.NAME, dtype, rate, options)
     equations = runs.equations_of(case, side)
     for choice, (heeding, flag, value) in FLAGS.items():
         if flag in member.entry.burn_only and side == "pytorch":
@@ -129,7 +130,7 @@ def member_of(side: str, spec: Spec, dtype: str, late: bool = False) -> Member:
         entry=member.entry,
         options=options,
         equations=equations,
-        lr=number(lr, "lr"),
+        lr=rate,
         moot=member.moot,
         how=member.how,
         clip=clip,

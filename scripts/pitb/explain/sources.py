@@ -62,11 +62,11 @@ def read(text: str, configs: Sequence[Path] = (CONFIG,), results: Path = Path("r
     """
     path = Path(text)
     inline = _INLINE.match(text)
-    if inline is not None and not path.exists():
+    if inline is not None and not _exists(path):
         return _inline(text, inline)
     if path.suffix in (".json", ".yaml", ".yml") and not path.is_dir():
         return _file(path)
-    if path.suffix == ".parquet" or path.exists():
+    if path.suffix == ".parquet" or _exists(path):
         return of_trace(open_trace(path))
     if _RUN.fullmatch(text):
         return _configured(text, configs, results)
@@ -76,6 +76,14 @@ def read(text: str, configs: Sequence[Path] = (CONFIG,), results: Path = Path("r
         f"{text!r} is no file, no run such as pytorch/rmsprop, and no run in a line such as "
         f"'pytorch:RMSprop lr=0.01'{hint}"
     )
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is such a file; a line of many options may be longer than any name."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def of_trace(found: Trace) -> Source:

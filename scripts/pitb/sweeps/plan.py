@@ -163,7 +163,7 @@ def write(path: Path, folder: Path) -> Sweep:
     about: dict[str, Any] = {"sweep": sweep.name, "about": sweep.about, "written": sweep.written}
     about["axes"] = sorted({key for point in sweep.points.values() for key in point.options})
     about |= {"runs": len(sweep.points), "batches": list(cut), "digests": whole}
-    if (plan / "sweep.json").is_file() and read_json(plan / "sweep.json") == about:
+    if _is_written(plan, about):
         return sweep
     _remove_others(folder, cut)
     kept = {"count": count_batches(sweep), "places": places(sweep, before)}
@@ -188,6 +188,16 @@ def write(path: Path, folder: Path) -> Sweep:
     return sweep
 
 
+def _is_written(plan: Path, about: dict[str, Any]) -> bool:
+    """Whether this plan is there already; one that lacks a file or is malformed is written anew."""
+    if not all((plan / f"{batch}.json").is_file() for batch in about["batches"]):
+        return False
+    try:
+        return bool(read_json(plan / "sweep.json") == about)
+    except PitbError:
+        return False
+
+
 def _remove_others(folder: Path, cut: Iterable[str]) -> None:
     wanted = {
         "plan": {PLACES, *(f"{batch}.json" for batch in cut)},
@@ -196,12 +206,14 @@ def _remove_others(folder: Path, cut: Iterable[str]) -> None:
         "outcomes": {f"{batch}.parquet" for batch in cut},
     }
     # What sums up other runs than those that are there looks whole and is not.
-    for path in [folder / "runs.parquet", *folder.glob("summary*")]:
-        path.unlink(missing_ok=True)
-    for name, names in wanted.items():
-        for path in (folder / name).glob("*"):
-            if path.name not in names:
-                path.unlink()
+    others = [folder / "runs.parquet", *folder.glob("summary*")]
+    others += [p for name, names in wanted.items() for p in (folder / name).glob("*")
+               if p.name not in names]  # fmt: skip
+    for path in others:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise PitbError(f"cannot remove {path}: {error.strerror or error}") from None
 
 
 def read_about(plan: Path) -> dict[str, Any]:
@@ -231,7 +243,8 @@ def read_batch(plan: Path, batch: str, digest: str | None = None) -> Batch:
     found["points"] = {run["name"]: Point(**run["point"]) for run in runs}
     whole = read_about(plan)["digests"].get(batch)
     if not _is_whole(found, batch, len(runs), whole):
-        raise PitbError(f"{path} does not hold the runs that its digest and their names are of")
+        wrong = f"{path} does not hold the runs that its digest and their names are of"
+        raise PitbError(f"{wrong}; delete it, and it is written anew")
     return found
 
 

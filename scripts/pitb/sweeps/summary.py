@@ -41,6 +41,8 @@ WORDS = {
         "verdict": "verdict",
         "where": "where",
         "first": "first step beyond the tolerance",
+        "ends_pytorch": "first not finite: PyTorch",
+        "ends_burn": "first not finite: burn",
         "reasons": "Errors and declared skips",
         "reason": "reason",
         "closer": "Closer",
@@ -61,6 +63,8 @@ WORDS = {
         "verdict": "判定",
         "where": "位置",
         "first": "首次超出容差的步",
+        "ends_pytorch": "首次非有限的步：PyTorch",
+        "ends_burn": "首次非有限的步：burn",
         "reasons": "错误与声明的跳过",
         "reason": "原因",
         "closer": "细看",
@@ -183,6 +187,7 @@ def markdown(table: Table, language: str) -> str:
         lines += [*_table(heads, rows), ""]
     lines += [f"## {words['worst']}", ""]
     heads = [words["run"], words["verdict"], words["largest"], words["where"], words["first"]]
+    heads += [words["ends_pytorch"], words["ends_burn"]]
     lines += [*_table(heads, _worst_rows(table)), ""]
     lines += [f"## {words['reasons']}", "", *_reasons(table, words), ""]
     lines += [
@@ -211,7 +216,10 @@ def _worst_rows(table: Table) -> list[list[str]]:
     for i in _order(table)[:WORST]:
         get = {key: column[i] for key, column in table.columns.items()}
         where = f"{get['worst_quantity']} {get['worst_tensor']}".strip()
-        first = str(get["first_mismatch"]) if get["first_mismatch"] > 0 else ""
+        first, *ends = (
+            str(get[name]) if get[name] > 0 else ""
+            for name in ("first_mismatch", "first_nonfinite_pytorch", "first_nonfinite_burn")
+        )
         rows.append(
             [
                 f"`{get['run']}`",
@@ -219,6 +227,7 @@ def _worst_rows(table: Table) -> list[list[str]]:
                 _number(float(get["max_abs"])),
                 f"{where}, {get['worst_step']}",
                 first,
+                *ends,
             ]
         )
     return rows
@@ -264,7 +273,8 @@ def draw_verdicts(table: Table, path: Path) -> None:
 def draw_differences(table: Table, path: Path) -> None:
     """Draw the largest difference of each run against each numeric axis.
 
-    What is exactly 0 stands at the lower end, what is not finite at the upper.
+    What is exactly 0 stands at the lower end. What is not finite stands at the upper as a cross,
+    also where it is so on one side alone, which is an error.
     """
     axes = [name for name in table.axes if _numeric(table, name)][:MOST_PANELS]
     title = f"Largest differences of the sweep {table.name}"
@@ -276,14 +286,15 @@ def draw_differences(table: Table, path: Path) -> None:
             return
         largest = table.columns["max_abs"].astype(float)
         low, high = limits([largest])
-        drawn = np.clip(np.where(np.isinf(largest), high, largest), low, high)
+        infinite = np.isinf(largest)
+        drawn = np.clip(np.where(infinite, high, largest), low, high)
         panels = np.atleast_1d(figure.subplots(len(axes), 1))
         for panel, name in zip(panels, axes, strict=True):
             numbers = np.array(
                 [math.nan if _missing(x) else float(x) for x in table.columns[name].tolist()]
             )
             for index, verdict in enumerate((OK, MISMATCH)):
-                chosen = (table.columns["verdict"] == verdict) & ~np.isnan(numbers)
+                chosen = (table.columns["verdict"] == verdict) & ~np.isnan(numbers) & ~infinite
                 look = style.look(index + 1)
                 panel.plot(
                     numbers[chosen],
@@ -294,6 +305,17 @@ def draw_differences(table: Table, path: Path) -> None:
                     markerfacecolor="none",
                     color=look.colour,
                     label=verdict,
+                    rasterized=True,
+                )
+            if infinite.any():
+                panel.plot(
+                    numbers[infinite],
+                    drawn[infinite],
+                    linestyle="",
+                    marker="X",
+                    markersize=4,
+                    color="0.3",
+                    label="not finite",
                     rasterized=True,
                 )
             positive = numbers[~np.isnan(numbers)]
