@@ -202,11 +202,12 @@ ALL = {"en": "all tensors", "zh": "全部张量"}
 
 def sweeps_bench(root: Path, language: str) -> str:
     """What was measured of sweeps."""
-    found = [item for name, item in _bench(root).items() if name.startswith("sweep_")]
+    every = [item for name, item in _bench(root).items() if name.startswith("sweep_")]
+    found = sorted(every, key=lambda item: int(item["runs"]))
     if not found:
         raise PitbError("bench/bench.json holds nothing on sweeps; run bench/run.py sweep_5000")
     lines = ["| " + " | ".join(SWEPT[language]) + " |", "|" + " --- |" * len(SWEPT[language])]
-    for item in sorted(found, key=lambda item: int(item["runs"])):
+    for item in found:
         cells = (
             f"{item['runs']:,}",
             f"{item['batch_size']:,}",
