@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import traceback
+import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
@@ -22,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import fuzzing_breadth
 import fuzzing_sweeps
 from pitb import compare, config, files, ledger, parquet, parts, trace
 from pitb.errors import PitbError
@@ -271,6 +273,7 @@ READERS = {
     "marks": (read_marks, lambda _: MARKS.encode()),
     "registry": (read_registry, lambda _: b'{"versions": ["0.22.1"], "latest": "2.15.0"}'),
     **fuzzing_sweeps.READERS,
+    **fuzzing_breadth.READERS,
 }
 SUFFIXES = {
     "json": ".json",
@@ -280,7 +283,8 @@ SUFFIXES = {
     "published": ".csv",
     "marks": ".md",
 }
-SUFFIXES |= {"python": ".py", "rust": ".rs", "bundle": ".zip", **fuzzing_sweeps.SUFFIXES}
+SUFFIXES |= {"python": ".py", "rust": ".rs", "bundle": ".zip"}
+SUFFIXES |= {**fuzzing_sweeps.SUFFIXES, **fuzzing_breadth.SUFFIXES}
 TOKENS = (b"\0", b"\xff\xff\xff\xff", b"nan", b"-1", b"1e999", b"\n", b"'", b'"', b"\xc3")
 TOKENS += (b"[" * 500,)
 
@@ -313,6 +317,7 @@ def fuzz(reader, count, seed, folder, begin=0):
     def late(*_):
         raise TimeoutError("a hang")
 
+    warnings.simplefilter("error", RuntimeWarning)  # no sentence, though it is printed
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, late)
     for number in range(begin, count):

@@ -136,7 +136,9 @@ def read_rows(path: Path, columns: Iterable[str] | None = None, filters: Any = N
                 kind = found.field(position).type
                 raise PitbError(f"{path}: column '{field.name}' is {kind}, not {field.type}")
         names = None if columns is None else list(columns)
-        return pq.read_table(path, columns=names, filters=filters)
+        table = pq.read_table(path, columns=names, filters=filters)
+        table.validate(full=True)  # text that is no UTF-8 is an error here, not later
+        return table
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         first = (str(error).splitlines() or ["malformed"])[0]
         raise PitbError(f"{path} is not a readable Parquet file: {first}") from None

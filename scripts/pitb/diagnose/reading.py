@@ -153,7 +153,10 @@ def _values(
             low = max(entry.first_row, row)
             high = min(entry.first_row + entry.count, row + len(chunk))
             target = found[entry.key]
-            target[low - entry.first_row : high - entry.first_row] = chunk[low - row : high - row]
+            with np.errstate(over="ignore"):  # what a dtype cannot hold is infinite in it
+                target[low - entry.first_row : high - entry.first_row] = chunk[
+                    low - row : high - row
+                ]
         row += len(chunk)
     return found
 
