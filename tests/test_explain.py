@@ -609,6 +609,7 @@ MISTAKES = [
     ("pytorch:SGD clip.scope=global clip.max_norm=0", "is 0, not a number above 0"),
     ("pytorch:SGD steps=0", "steps is 0, but must be 1 or more"),
     ("pytorch:SGD steps=1.5", "steps is 1.5, not a whole number"),
+    ("pytorch:SGD steps=31e9", "steps is 31000000000.0, but every step of every run is held"),
     ("pytorch:SGD steps=1e999", "steps is inf, not a whole number"),
     ("pytorch:SGD lr=fast", "lr is 'fast', not a number"),
     (f"pytorch:SGD{' momentun=1' * 300}", "momentun is given twice"),

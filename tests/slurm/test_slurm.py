@@ -274,3 +274,14 @@ def test_a_sweep_is_as_many_jobs_as_it_has_batches_and_the_same_bytes(
     assert b"40 runs:" in here["sweeps/small/summary.md"]
     printed = on_slurm(SWEPT).ends_with(0)
     assert "Nothing to be done" in printed
+
+
+def test_changed_sources_are_built_once_by_the_call_and_by_no_job(project, on_slurm):
+    source = project / "crates/train-step/src/main.rs"
+    source.write_text(source.read_text(encoding="utf-8") + "// changed\n", encoding="utf-8")
+    traces = [f"results/traces/burn/{name}.parquet" for name in ("sgd", "rmsprop")]
+    printed = on_slurm(*traces).ends_with(0)
+    assert len(re.findall(r"^(?:local)?rule build_programs:", printed, re.MULTILINE)) == 1
+    jobs = set(slurm.submitted(printed).values())
+    assert {"train_burn_train_step_0", "train_burn_optdef_0"} <= jobs
+    assert "build_programs" not in jobs

@@ -15,6 +15,8 @@ from pitb.registry import Options
 SIDES = ("pytorch", "burn")
 STEPS = 10
 """Updates where nobody says how many."""
+MOST_STEPS = 100_000
+"""Updates that can be explained; of the small problem A1 they then take some 4 GB."""
 KEYS = (
     "side",
     "optimizer",
@@ -94,6 +96,10 @@ def _configuration(spec: Spec, label: str) -> Configuration:
         near = nearest(str(side), SIDES)
         raise PitbError(f"side is {side!r}; allowed: {', '.join(SIDES)} (nearest: {near})")
     steps = _whole(spec, "steps", STEPS)
+    if steps > MOST_STEPS:
+        raise PitbError(
+            f"steps is {spec['steps']!r}, but every step of every run is held: {MOST_STEPS} or fewer"
+        )
     dtype = spec.get("dtype", DTYPES[0])
     if dtype not in DTYPES:
         near = nearest(str(dtype), DTYPES)
