@@ -33,7 +33,7 @@ def example(of):
     if kind == "object":
         names = of.get("required", ["x"] if of.get("minProperties") else [])
         others = of.get("additionalProperties")
-        known = {name: others for name in names} if isinstance(others, dict) else {}
+        known = dict.fromkeys(names, others) if isinstance(others, dict) else {}
         known |= of.get("properties", {})
         return {name: example(known[name]) for name in names}
     if kind == "array":

@@ -97,9 +97,8 @@ def _configuration(spec: Spec, label: str) -> Configuration:
         raise PitbError(f"side is {side!r}; allowed: {', '.join(SIDES)} (nearest: {near})")
     steps = _whole(spec, "steps", STEPS)
     if steps > MOST_STEPS:
-        raise PitbError(
-            f"steps is {spec['steps']!r}, but every step of every run is held: {MOST_STEPS} or fewer"
-        )
+        told = f"steps is {spec['steps']!r}, but every step of every run is held"
+        raise PitbError(f"{told}: up to {MOST_STEPS} of them")
     dtype = spec.get("dtype", DTYPES[0])
     if dtype not in DTYPES:
         near = nearest(str(dtype), DTYPES)
