@@ -101,13 +101,19 @@ def batch_sizes(root: Path, language: str) -> str:
         (
             f"{item['batch_size']:,}{DEFAULT[language] * (item['batch_size'] == BATCH_SIZE)}",
             f"{item['batches']:,}",
-            f"{item['seconds']} s ({item['seconds_min']}–{item['seconds_max']})",
+            f"{item['seconds']} s{_range(item)}",
             f"{item['processor_s']} s",
             f"{item['peak_gb']} GB",
         )
         for item in found.get("sizes", [])
     ]
     return _table(BATCHES, rows, language)
+
+
+def _range(item: dict[str, Any]) -> str:
+    """From least to most, where it was measured more than once."""
+    least, most = item["seconds_min"], item["seconds_max"]
+    return f" ({least}–{most})" if least != most else ""
 
 
 def _found(root: Path) -> dict[str, Any]:
