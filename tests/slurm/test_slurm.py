@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -276,12 +277,30 @@ def test_a_sweep_is_as_many_jobs_as_it_has_batches_and_the_same_bytes(
     assert "Nothing to be done" in printed
 
 
-def test_changed_sources_are_built_once_by_the_call_and_by_no_job(project, on_slurm):
+CARGO = """#!/bin/sh
+# Says who builds, and builds nothing.
+case "$1" in
+    build) echo "${{SLURM_JOB_ID:-the call}}" >> {seen} ;;
+    *) exec {cargo} "$@" ;;
+esac
+"""
+
+
+def test_changed_sources_are_built_once_by_the_call_and_by_no_job(
+    cluster, project, on_slurm, tmp_path, monkeypatch
+):
+    seen, folder = tmp_path / "seen", tmp_path / "bin"
+    folder.mkdir()
+    told = {"seen": shlex.quote(str(seen)), "cargo": shlex.quote(shutil.which("cargo"))}
+    (folder / "cargo").write_text(CARGO.format(**told), encoding="utf-8")
+    (folder / "cargo").chmod(0o755)
+    path = os.pathsep.join([str(folder), cluster.environment["PATH"]])
+    monkeypatch.setitem(cluster.environment, "PATH", path)
     source = project / "crates/train-step/src/main.rs"
     source.write_text(source.read_text(encoding="utf-8") + "// changed\n", encoding="utf-8")
     traces = [f"results/traces/burn/{name}.parquet" for name in ("sgd", "rmsprop")]
     printed = on_slurm(*traces).ends_with(0)
-    assert len(re.findall(r"^(?:local)?rule build_programs:", printed, re.MULTILINE)) == 1
+    assert seen.read_text(encoding="utf-8").splitlines() == ["the call"]
     jobs = set(slurm.submitted(printed).values())
     assert {"train_burn_train_step_0", "train_burn_optdef_0"} <= jobs
     assert "build_programs" not in jobs

@@ -12,9 +12,11 @@ for verb in ("FAIL", "HANG"):
     name = os.environ.get(f"PITB_{verb}")
     if name and any(Path(word).name == name for word in sys.orig_argv[1:2]):
         mark = Path(os.environ["PITB_MARKS"]) / f"{verb}-{name}"
-        if not mark.exists():
-            mark.touch()
-            if verb == "FAIL":
-                print(f"{name} was made to fail", file=sys.stderr, flush=True)
-                os._exit(3)
-            time.sleep(300)
+        try:
+            mark.touch(exist_ok=False)  # of two that start at once, one
+        except FileExistsError:
+            continue
+        if verb == "FAIL":
+            print(f"{name} was made to fail", file=sys.stderr, flush=True)
+            os._exit(3)
+        time.sleep(300)
