@@ -278,9 +278,9 @@ def test_a_sweep_is_as_many_jobs_as_it_has_batches_and_the_same_bytes(
 
 
 CARGO = """#!/bin/sh
-# Says who builds, and builds nothing.
+# Says who builds, and gives what was built before.
 case "$1" in
-    build) echo "${{SLURM_JOB_ID:-the call}}" >> {seen} ;;
+    build) echo "${{SLURM_JOB_ID:-the call}}" >> {seen}; cp -R {built}/. {release} ;;
     *) exec {cargo} "$@" ;;
 esac
 """
@@ -289,9 +289,12 @@ esac
 def test_changed_sources_are_built_once_by_the_call_and_by_no_job(
     cluster, project, on_slurm, tmp_path, monkeypatch
 ):
-    seen, folder = tmp_path / "seen", tmp_path / "bin"
+    seen, folder, built = (tmp_path / name for name in ("seen", "bin", "built"))
     folder.mkdir()
-    told = {"seen": shlex.quote(str(seen)), "cargo": shlex.quote(shutil.which("cargo"))}
+    release = project / "target/release"
+    shutil.copytree(release, built)
+    paths = {"seen": seen, "built": built, "release": release, "cargo": shutil.which("cargo")}
+    told = {name: shlex.quote(str(path)) for name, path in paths.items()}
     (folder / "cargo").write_text(CARGO.format(**told), encoding="utf-8")
     (folder / "cargo").chmod(0o755)
     path = os.pathsep.join([str(folder), cluster.environment["PATH"]])
