@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -257,6 +258,14 @@ def pair(tmp_path_factory):
     for path, apart in zip(paths, (0.0, 1e-4), strict=True):
         big_trace.write(path, 2003, 5, apart, rows=4096)
     return paths
+
+
+def test_a_column_whose_name_is_no_text_is_one_sentence(pair, tmp_path, monkeypatch):
+    hold(monkeypatch, 0)
+    path = tmp_path / "x.parquet"
+    path.write_bytes(pair[0].read_bytes().replace(b"tensor", b"\xf8ensor"))
+    with pytest.raises(PitbError, match=re.escape(str(path))):
+        opening.open_trace(path)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -123,11 +123,14 @@ def _with_dictionary(path: Path) -> list[str]:
     other = set()
     for group in range(metadata.num_row_groups):
         columns = map(metadata.row_group(group).column, range(metadata.num_columns))
-        other |= {
-            column.path_in_schema
-            for column in columns
-            if any(encoding.startswith("DELTA") for encoding in column.encodings)
-        }
+        try:
+            other |= {
+                column.path_in_schema
+                for column in columns
+                if any(encoding.startswith("DELTA") for encoding in column.encodings)
+            }
+        except UnicodeDecodeError:
+            return _TEXTS  # a name that is no text, which is said where the file is opened
     return [name for name in _TEXTS if name not in other]
 
 
