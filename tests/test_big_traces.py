@@ -263,7 +263,7 @@ def pair(tmp_path_factory):
 def test_a_column_whose_name_is_no_text_is_one_sentence(pair, tmp_path, monkeypatch):
     hold(monkeypatch, 0)
     path = tmp_path / "x.parquet"
-    path.write_bytes(pair[0].read_bytes().replace(b"tensor", b"\xf8ensor"))
+    path.write_bytes(pair[0].read_bytes().replace(b"index", b"\xf8ndex"))
     with pytest.raises(PitbError, match=re.escape(str(path))):
         opening.open_trace(path)
 
