@@ -174,3 +174,25 @@ def test_a_truncated_trace_is_refused(tmp_path):
         path.write_bytes(whole[:end])
         with pytest.raises(PitbError):
             trace.read(path)
+
+
+def test_a_row_group_that_says_another_number_of_rows_is_one_sentence(tmp_path):
+    path = tmp_path / "x.parquet"
+    recorder = trace.Recorder()
+    recorder.add(0, "param", [1.0] * 21, "float32", "w")
+    trace.write(recorder.trace({"schema": trace.SCHEMA_VERSION}), path)
+    good = path.read_bytes()
+    tried = 0
+    for place in range(len(good)):
+        if good[place] != 2 * 21:  # in zigzag
+            continue
+        path.write_bytes(good[:place] + bytes([2 * 5]) + good[place + 1 :])
+        try:
+            found = pq.read_metadata(path)
+        except pa.ArrowException:
+            continue
+        if (found.num_rows, found.row_group(0).num_rows) == (21, 5):
+            tried += 1
+            with pytest.raises(PitbError, match="lists 21 values in its metadata but holds 5"):
+                trace.read(path)
+    assert tried == 1

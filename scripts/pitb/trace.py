@@ -246,6 +246,11 @@ def read(path: Path) -> Trace:
         return parquet.read_trace(path)
     with opened(path) as (file, entries, metadata):
         table = file.read(columns=list(COLUMNS), use_threads=False)
+        rows = file.metadata.num_rows
+        if table.num_rows != rows:  # whose row groups do not add up
+            raise PitbError(
+                f"{path} lists {rows} values in its metadata but holds {table.num_rows}"
+            )
     column = table.column("value")
     if column.null_count:
         raise PitbError(f"{path} is not a trace: column 'value' holds nulls")

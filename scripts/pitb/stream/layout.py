@@ -27,6 +27,7 @@ _KINDS = {"int32": _INT32, "int64": _INT64, "double": _DOUBLE, "string": _BYTE_A
 _PLAIN, _PLAIN_DICTIONARY, _DELTA, _RLE_DICTIONARY = 0, 2, 5, 8
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _UTF8 = 0
+_STRING = {1: {}}
 _NOT_UNDERSTOOD = (
     Malformed, LookupError, TypeError, ValueError, AttributeError, ArithmeticError
 )  # fmt: skip
@@ -122,8 +123,11 @@ def _check_schema(elements: list[Struct]) -> None:
     for item, kind in zip(elements[1:], _COLUMNS, strict=True):
         if item[1] != kind or item.get(3) != 0 or item.get(5):
             raise Otherwise("a column is of another type, or nullable")
-        is_text = item.get(6) == _UTF8 if kind == _BYTE_ARRAY else 6 not in item and 10 not in item
-        if not is_text:
+        if kind == _BYTE_ARRAY:  # the type is told twice, in an old way and maybe in a new one
+            is_right = item.get(6) == _UTF8 and item.get(10, _STRING) == _STRING
+        else:
+            is_right = 6 not in item and 10 not in item
+        if not is_right:
             raise Otherwise("a column is of another logical type")
 
 
