@@ -27,7 +27,7 @@ _KINDS = {"int32": _INT32, "int64": _INT64, "double": _DOUBLE, "string": _BYTE_A
 _PLAIN, _PLAIN_DICTIONARY, _DELTA, _RLE_DICTIONARY = 0, 2, 5, 8
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _UTF8 = 0
-_STRING = {1: {}}
+_STRING: Struct = {1: {}}
 _NOT_UNDERSTOOD = (
     Malformed, LookupError, TypeError, ValueError, AttributeError, ArithmeticError
 )  # fmt: skip
