@@ -44,17 +44,23 @@ def expanded(found):
     ]
 
 
-@settings(max_examples=200, deadline=None)
-@given(spans)
-def test_ascending_numbers_come_back_from_pyarrows_differences(found):
-    wanted = [n for first, count in found for n in range(first, first + count)]
-    decoded = runs.Runs(len(found) + 1, step=1)
+def through_differences(numbers, most):
+    """The runs of numbers that pyarrow has written as differences."""
+    decoded = runs.Runs(most, step=1)
     for _, header, body in pages(
-        pa.array(wanted, pa.int64()),
+        pa.array(numbers, pa.int64()),
         use_dictionary=False,
         column_encoding={"x": "DELTA_BINARY_PACKED"},
     ):
         runs.add_delta(body, header[1], decoded)
+    return decoded
+
+
+@settings(max_examples=200, deadline=None)
+@given(spans)
+def test_ascending_numbers_come_back_from_pyarrows_differences(found):
+    wanted = [n for first, count in found for n in range(first, first + count)]
+    decoded = through_differences(wanted, len(found) + 1)
     assert expanded(decoded) == wanted
     assert decoded.is_made_of(found)
     assert decoded.is_made_of((n, 1) for n in wanted)
@@ -66,13 +72,7 @@ def test_ascending_numbers_come_back_from_pyarrows_differences(found):
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(-(2**60), 2**60) | st.integers(-3, 3), max_size=200))
 def test_any_numbers_come_back_from_pyarrows_differences(numbers):
-    decoded = runs.Runs(len(numbers) + 1, step=1)
-    for _, header, body in pages(
-        pa.array(numbers, pa.int64()),
-        use_dictionary=False,
-        column_encoding={"x": "DELTA_BINARY_PACKED"},
-    ):
-        runs.add_delta(body, header[1], decoded)
+    decoded = through_differences(numbers, len(numbers) + 1)
     assert expanded(decoded) == numbers
 
 
