@@ -64,7 +64,7 @@ def write(path: Path, parameters: int, steps: int, apart: float, **options: Any)
         block = 1 << 20
         for first in range(start // block * block, start + len(out), block):
             made = np.random.default_rng([entry.first_row % 2**32, first]).random(
-                block, dtype=np.float32
+                min(block, entry.count - first), dtype=np.float32
             )
             begin, end = max(first, start), min(first + block, start + len(out))
             chosen = made[begin - first : end - first] - np.float32(0.5)

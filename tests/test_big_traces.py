@@ -201,6 +201,7 @@ def test_chunks_and_threads_change_no_answer(monkeypatch, place, threads):
     monkeypatch.setattr(statistics, "TASK", 100)
     monkeypatch.setattr(statistics, "THREADS", threads)
     monkeypatch.setattr(statistics, "WORTH", 1)
+    monkeypatch.setattr(statistics, "LARGE", 1)
     cut = compare.compare(made(a), made(b, run="b"), 0.0, ["param", "loss"]).rows
     near = [replace(x, rmse=y.rmse) for x, y in zip(cut, whole, strict=True)]
     assert near == whole
@@ -208,6 +209,24 @@ def test_chunks_and_threads_change_no_answer(monkeypatch, place, threads):
     b[place] = np.nan
     with pytest.raises(compare.NotComparable, match=rf"\[{place}\] is NaN on one side only"):
         compare.compare(made(a), made(b, run="b"), 0.0, ["param"])
+
+
+@pytest.mark.parametrize(
+    "sizes, threads",
+    [
+        ([statistics.WORTH * statistics.TASK], 2),
+        ([statistics.WORTH * statistics.TASK - 1], 1),
+        ([statistics.LARGE] * (statistics.WORTH * statistics.TASK // statistics.LARGE), 2),
+        ([statistics.LARGE - 1] * 200, 1),  # each would wait for the other after each call
+        ([10] * 1000 + [statistics.WORTH * statistics.TASK], 2),
+        ([], 1),
+    ],
+)
+def test_threads_are_started_for_large_tensors_alone(monkeypatch, sizes, threads):
+    monkeypatch.setattr(statistics, "THREADS", 2)
+    entries = [trace.Entry(1, "param", f"t{i}", (n,), "float32", 0) for i, n in enumerate(sizes)]
+    tasks = list(statistics._tasks([(entry, entry) for entry in entries]))
+    assert statistics._threads(tasks) == threads
 
 
 # -- every way to write a file gives the same answers -------------------------------------------

@@ -1,6 +1,7 @@
 """Columns of runs, decoded from what libraries write, and from what nobody should."""
 
 import io
+import itertools
 import tracemalloc
 
 import numpy as np
@@ -121,6 +122,60 @@ def delta(first, least, widths, packed, count, block=128):
     """A page of one block of differences."""
     head = varint(block) + varint(len(widths)) + varint(count)
     return head + varint(first << 1) + varint(least << 1) + bytes(widths) + packed
+
+
+def packed(numbers, width):
+    """Numbers of ``width`` bits each, the lowest bit first."""
+    bits = sum(number << width * i for i, number in enumerate(numbers))
+    return bits.to_bytes(len(numbers) * width // 8, "little")
+
+
+def written(numbers, size, parts, wider):
+    """A page of differences, as a writer may lay it out that has blocks of ``parts`` parts of
+    ``size`` numbers; ``wider`` says by how many bits more than it needs each part is wide.
+    """
+    differences = [then - now for now, then in itertools.pairwise(numbers)]
+    body = varint(size * parts) + varint(parts) + varint(len(numbers)) + zigzag(numbers[0])
+    for start in range(0, len(differences), size * parts):
+        block = differences[start : start + size * parts]
+        least = min(block)
+        above = [difference - least for difference in block]
+        cut = [above[i : i + size] for i in range(0, size * parts, size)]
+        widths = [max(map(int.bit_length, part)) + next(wider) if part else 0 for part in cut]
+        body += zigzag(least) + bytes(widths)
+        for part, width in zip(cut, widths, strict=True):
+            body += packed([*part, *[0] * (size - len(part))], width) if part else b""
+    return body
+
+
+def zigzag(number):
+    return varint(2 * number if number >= 0 else -2 * number - 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 2**30), st.integers(1, 600)), min_size=1, max_size=8),
+    st.sampled_from([8, 32, 64, 256]),
+    st.sampled_from([1, 2, 4, 8, 16]),
+    st.lists(st.integers(0, 2), min_size=1, max_size=9),
+)
+def test_differences_come_back_from_blocks_of_any_kind(found, size, parts, wider):
+    numbers = [n for first, count in found for n in range(first, first + count)]
+    decoded = runs.Runs(len(found), step=1)
+    body = written(numbers, size, parts, itertools.cycle(wider))
+    runs.add_delta(body, len(numbers), decoded)
+    assert expanded(decoded) == numbers
+    with pytest.raises(Malformed, match="longer"):
+        runs.add_delta(body + b"\0", len(numbers), runs.Runs(len(found), step=1))
+
+
+@given(st.binary(min_size=1, max_size=32), st.integers(1, 32))
+def test_parts_of_one_width_are_taken_together_up_to_a_limit(widths, most):
+    found = list(runs._alike(widths, most))
+    assert b"".join(bytes([width]) * count for width, count in found) == widths
+    assert all(0 < count <= most for _, count in found)
+    if most == 32:
+        assert all(one[0] != then[0] for one, then in itertools.pairwise(found))
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ class NaNOnOneSide(NotComparable):
         self.comparison = comparison
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Row:
     """The comparison of one tensor at one step."""
 
@@ -278,15 +278,15 @@ def _last_common_step(a: Trace, b: Trace) -> int | None:
 def _check_same(
     a: Trace, entries_a: dict[Key, Entry], b: Trace, entries_b: dict[Key, Entry]
 ) -> None:
-    for key in (*entries_a, *entries_b):
-        for run, entries, other in ((a, entries_a, entries_b), (b, entries_b, entries_a)):
-            if key not in entries:
-                raise NotComparable(f"{run.run} has no {other[key].where}")
-        entry, other_entry = entries_a[key], entries_b[key]
-        if entry.shape != other_entry.shape:
+    for key in dict.fromkeys((*entries_a, *entries_b)):
+        entry, other = entries_a.get(key), entries_b.get(key)
+        if entry is None:
+            raise NotComparable(f"{a.run} has no {entries_b[key].where}")
+        if other is None:
+            raise NotComparable(f"{b.run} has no {entry.where}")
+        if entry.shape != other.shape:
             raise NotComparable(
-                f"{entry.where} has shape {entry.shape} in {a.run} and {other_entry.shape} "
-                f"in {b.run}"
+                f"{entry.where} has shape {entry.shape} in {a.run} and {other.shape} in {b.run}"
             )
 
 
@@ -346,12 +346,10 @@ def note_not_finite(comparison: Comparison, entry: Entry, found: Statistics) -> 
 
 def _count_rest(comparison: Comparison, a: Trace, b: Trace) -> None:
     keys_a, keys_b = {e.key for e in a.entries}, {e.key for e in b.entries}
-    comparison.total = len(keys_a | keys_b)
-    compared = {(row.step, row.quantity, row.tensor) for row in comparison.rows}
+    keys = keys_a | keys_b
+    comparison.total = len(keys)
     rest: dict[str, int] = {}
-    for key in keys_a | keys_b:
-        if key in compared:
-            continue
+    for key in keys.difference((row.step, row.quantity, row.tensor) for row in comparison.rows):
         step, quantity, _ = key
         if step == 0 and quantity in INITIAL:
             reason = "initial state"

@@ -18,8 +18,9 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache, cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,7 @@ class Entry:
     dtype: str
     first_row: int
 
-    @property
+    @cached_property
     def key(self) -> Key:
         """What identifies the entry within its trace."""
         return (self.step, self.quantity, self.tensor)
@@ -336,22 +337,32 @@ DTYPES = ("bool", "int32", "int64", "bfloat16", "float16", "float32", "float64")
 """Element types, by PyTorch's names."""
 
 
-def _check_entry(entry: Entry) -> None:
-    """Refuse what JSON lets through.
+_FIELDS = tuple(one.name for one in fields(Entry))
+_fields_of = itemgetter(*_FIELDS)
+
+
+def _entry(item: dict[str, Any]) -> Entry:
+    """An entry as JSON has it; a trace may have a hundred thousand of them.
 
     Raises:
         ValueError: A field is of the wrong type or out of range.
+        TypeError, KeyError: It has other fields.
     """
-    numbers = (entry.step, entry.first_row, *entry.shape)
+    step, quantity, tensor, shape, dtype, first_row = _fields_of(item)
+    if len(item) != len(_FIELDS):
+        raise TypeError(f"an entry has {', '.join(item)}, not {', '.join(_FIELDS)}")
+    numbers = (step, first_row, *shape)
     for number in numbers:
         if type(number) is not int or not 0 <= number < 2**40:
             raise ValueError(f"{numbers} are not all numbers of 0 and more")
-    if not (isinstance(entry.quantity, str) and isinstance(entry.tensor, str)):
+    if not (isinstance(quantity, str) and isinstance(tensor, str)):
         raise ValueError("a quantity or a tensor is not named by text")
-    if len(entry.shape) > MOST_DIMENSIONS or entry.count >= 2**40:
-        raise ValueError(f"a shape of {len(entry.shape)} dimensions is too large")
-    if entry.step >= 2**31 or entry.dtype not in DTYPES:
-        raise ValueError(f"step {entry.step} or dtype {entry.dtype!r} is out of range")
+    entry = Entry(step, quantity, tensor, tuple(shape), dtype, first_row)
+    if len(shape) > MOST_DIMENSIONS or entry.count >= 2**40:
+        raise ValueError(f"a shape of {len(shape)} dimensions is too large")
+    if step >= 2**31 or dtype not in DTYPES:
+        raise ValueError(f"step {step} or dtype {dtype!r} is out of range")
+    return entry
 
 
 def parse_contents(contents: list[dict[str, Any]], path: Path) -> list[Entry]:
@@ -364,8 +375,7 @@ def parse_contents(contents: list[dict[str, Any]], path: Path) -> list[Entry]:
     row = 0
     entries = []
     for item in contents:
-        entry = Entry(**{**item, "shape": tuple(item["shape"])})
-        _check_entry(entry)
+        entry = _entry(item)
         if entry.first_row != row:
             raise PitbError(f"{path} lists {entry.where} at a wrong row or with a wrong shape")
         row += entry.count

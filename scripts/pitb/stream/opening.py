@@ -6,7 +6,7 @@ compressed or encoded in another way, are read by pyarrow or arro3: a small one 
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -74,27 +74,18 @@ def _checked(found: Layout, path: Path, held: int) -> Trace:
     entries: list[Entry] = metadata.pop("contents")
     if sum(entry.count for entry in entries) != found.rows:
         raise Otherwise("it lists another number of values")
-    for column, wanted in zip(found.columns, (_step, _quantity, _tensor, _index), strict=True):
-        if not column.is_made_of((wanted(entry), entry.count) for entry in entries):
+    counts = [entry.count for entry in entries]
+    wanted: Iterable[list[Any]] = (
+        [entry.step.to_bytes(4, "little") for entry in entries],
+        [entry.quantity.encode() for entry in entries],
+        [entry.tensor.encode() for entry in entries],
+        [0] * len(entries),
+    )
+    for column, expected in zip(found.columns, wanted, strict=True):
+        if not column.is_made_of(zip(expected, counts, strict=True)):
             raise Otherwise("a column is not what its metadata lists")
     values = Stored([Piece(path, found.segments)])
     return Trace(entries, values if len(values) > held else values[:], metadata, str(path))
-
-
-def _step(entry: Entry) -> bytes:
-    return entry.step.to_bytes(4, "little")
-
-
-def _quantity(entry: Entry) -> bytes:
-    return entry.quantity.encode()
-
-
-def _tensor(entry: Entry) -> bytes:
-    return entry.tensor.encode()
-
-
-def _index(_entry: Entry) -> int:
-    return 0
 
 
 # -- files of other libraries ------------------------------------------------------------------

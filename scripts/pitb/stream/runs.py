@@ -5,9 +5,10 @@ So a column of millions of rows is a few runs, and is read as such, at the cost 
 bytes. Source: Parquet's format, Encodings.md (RLE and bit-packing hybrid, DELTA_BINARY_PACKED).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -59,13 +60,19 @@ class Runs:
 
     def is_made_of(self, expected: Iterable[tuple[Any, int]]) -> bool:
         """Whether these runs are the expected ones, which may be cut otherwise."""
-        whole = Runs(self.most + 1, self.step)
-        try:
-            for value, count in expected:
-                whole.add(value, count)
-        except Malformed:
-            return False
-        return whole.values == self.values and whole.counts == self.counts
+        values: list[Any] = []
+        counts: list[int] = []
+        following: Any = None  # what continues a run
+        for value, count in expected:
+            if count == 0:
+                continue
+            if value == following:
+                counts[-1] += count
+            else:
+                values.append(value)
+                counts.append(count)
+            following = value + count if self.step else value
+        return values == self.values and counts == self.counts
 
 
 def dictionary(body: bytes, count: int, is_number: bool) -> list[bytes]:
@@ -177,20 +184,35 @@ def add_delta(body: bytes, count: int, found: Runs) -> None:
         if left <= 0:
             break
         least = reader.zigzag()
-        for width in reader.take(parts):
-            if left <= 0:
-                break  # of parts without values only the widths stand there
-            packed = reader.take(width * size // 8)
-            done = 0
-            for place, difference in _breaks(packed, width, size, least, min(size, left)):
+        # Of parts without values only the widths stand there.
+        for width, alike in _alike(reader.take(parts)[: -(-left // size)], _MOST_PART // size):
+            few = size * alike
+            packed = reader.take(width * few // 8)
+            done, count = 0, min(few, left)
+            for place, difference in _breaks(packed, width, few, least, count):
                 begun += place - done
                 found.add(first, begun)
                 first, begun, done = first + begun - 1 + difference, 1, place + 1
-            begun += min(size, left) - done
-            left -= size
+            begun += count - done
+            left -= few
     found.add(first, begun)
     if reader.position != len(body):
         raise Malformed("a page is longer than its differences")
+
+
+def _alike(widths: bytes, most: int) -> Iterator[tuple[int, int]]:
+    """Each width of one or more, with how many parts have it in a row, ``most`` at a time.
+
+    A part ends where a byte does, so these are packed as one would be.
+    """
+    if len(widths) <= most and widths == widths[:1] * len(widths):
+        yield widths[0], len(widths)  # the common case
+        return
+    for width, equal in groupby(widths):
+        left = len(list(equal))
+        while left > 0:
+            yield width, min(left, most)
+            left -= most
 
 
 def _leading(reader: Reader, run: bytes, most: int) -> int:

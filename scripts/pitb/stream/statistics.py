@@ -5,6 +5,7 @@ threads. One exception: of a tensor of more than `CHUNK` values the squares are 
 chunk, so the last bits of its RMSE are those of that order.
 """
 
+import itertools
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -26,15 +27,18 @@ order in which an RMSE is added up, so it is no setting."""
 TASK = 1 << 19
 """Values that a thread takes at a time."""
 THREADS = min(2, os.cpu_count() or 1)
+LARGE = 1 << 16
+"""Values from which on a chunk is looked at as fast by a thread as if there were no other; with
+fewer, each waits for the interpreter."""
 WORTH = 4
-"""Tasks from which on threads are faster than one."""
+"""Tasks of such chunks from which on threads are faster than one."""
 _TINY = 5e-324
 """The least positive double: a scale of 0 becomes this, and 0 over it is 0."""
 _PRECISION = {"float32": 24}
 """Bits of a significand of the dtypes that have ulps of their own; all others count as float64."""
 _FEW = 8
 """Values that are looked at one by one are fewer than one in so many."""
-SMALL = 1 << 10
+SMALL = 1 << 13
 """Values of a tensor up to which it is looked at together with others, as calls cost more then."""
 TOGETHER = 1 << 14
 """Values of such tensors for which there is room."""
@@ -42,7 +46,7 @@ _EACH = 64
 """Of a large chunk that is a tensor's first, one value in so many is looked at before all."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Statistics:
     """Of some values of two tensors, or of two whole ones."""
 
@@ -63,10 +67,10 @@ class Statistics:
 
 
 class _Buffers:
-    """Room for one chunk, of one thread."""
+    """Room for one chunk, of one thread: memory that is new is slow."""
 
     def __init__(self, count: int) -> None:
-        self.a, self.b, self.difference, self.other = (np.empty(count) for _ in range(4))
+        self.a, self.b, self.difference, self.other, self.more = (np.empty(count) for _ in range(5))
         self.mask = np.empty(count, dtype=np.bool_)
 
 
@@ -139,7 +143,7 @@ def statistics(a: Trace, b: Trace, pairs: Sequence[tuple[Entry, Entry]]) -> list
             for number, task in claimed:  # each is given out once, to whichever thread asks
                 found[number] = _of_task(task, from_a, from_b, buffers, floors)
 
-    threads = THREADS if len(tasks) >= WORTH else 1
+    threads = _threads(tasks)
     if threads > 1:
         with ThreadPoolExecutor(threads) as pool:
             for future in [pool.submit(work) for _ in range(threads)]:
@@ -147,6 +151,12 @@ def statistics(a: Trace, b: Trace, pairs: Sequence[tuple[Entry, Entry]]) -> list
     else:
         work()
     return _merged(tasks, found, len(pairs))
+
+
+def _threads(tasks: Sequence[Sequence[_Span]]) -> int:
+    """How many threads are worth starting."""
+    large = sum(span.count for task in tasks for span in task if span.count >= LARGE)
+    return THREADS if large >= WORTH * TASK else 1
 
 
 def _tasks(pairs: Sequence[tuple[Entry, Entry]]) -> Iterator[list[_Span]]:
@@ -250,29 +260,37 @@ def _small(
     a: Array, b: Array, counts: list[int], dtype: str, buffers: _Buffers
 ) -> Iterator[Statistics]:
     """Of whole tensors that are small, one after the other in ``a`` and ``b``."""
-    ends = np.cumsum(counts).tolist()
-    starts = [end - count for end, count in zip(ends, counts, strict=True)]
+    ends = list(itertools.accumulate(counts))
+    starts = [0, *ends[:-1]]
     difference = np.subtract(a, b, out=buffers.difference[: len(a)])
     np.abs(difference, out=difference)
-    squares = np.multiply(difference, difference, out=buffers.other[: len(a)])
-    added = [float(np.add.reduce(squares[i:j])) for i, j in zip(starts, ends, strict=True)]
-    ulp = np.maximum.reduceat(_distance(a, b, dtype), starts).tolist()
-    relative = np.maximum.reduceat(_relative(a, b, difference), starts).tolist()
-    for number, (i, j) in enumerate(zip(starts, ends, strict=True)):
-        index = int(difference[i:j].argmax())  # that of a NaN, where there is one
-        largest = float(difference[i + index])
-        if not math.isfinite(largest):
-            yield _unusual(a[i:j], b[i:j], dtype, 0, difference[i:j])
-            continue
-        yield Statistics(
-            index=index,
-            a=float(a[i + index]),
-            b=float(b[i + index]),
-            max_abs=largest,
-            max_ulp=float(ulp[number]),
-            relative=relative[number],
-            squares=added[number],
+    places = [int(difference[i:j].argmax()) for i, j in zip(starts, ends, strict=True)]
+    worst = np.add(starts, places)  # that of a NaN, where there is one
+    other = np.multiply(difference, difference, out=buffers.other[: len(a)])
+    squares = [float(np.add.reduce(other[i:j])) for i, j in zip(starts, ends, strict=True)]
+    ulp = np.maximum.reduceat(_distance(a, b, dtype, other, buffers.more[: len(a)]), starts)
+    np.maximum(np.abs(a, out=other), np.abs(b, out=buffers.more[: len(a)]), out=other)
+    np.maximum(other, _TINY, out=other)
+    relative = np.maximum.reduceat(np.divide(difference, other, out=other), starts)
+    for number, (place, at_a, at_b, largest, most_ulp, most_relative, square) in enumerate(
+        zip(
+            places,
+            a[worst].tolist(),
+            b[worst].tolist(),
+            difference[worst].tolist(),
+            ulp.tolist(),
+            relative.tolist(),
+            squares,
+            strict=True,
         )
+    ):
+        if math.isfinite(largest):
+            yield Statistics(
+                None, None, None, place, at_a, at_b, largest, float(most_ulp), most_relative, square
+            )
+        else:
+            i, j = starts[number], ends[number]
+            yield _unusual(a[i:j], b[i:j], dtype, 0, difference[i:j])
 
 
 def _chunk(a: Array, b: Array, start: int, buffers: _Buffers, floor: _Floor) -> Statistics:
@@ -349,9 +367,11 @@ def _relative(a: Array, b: Array, difference: Array) -> Array:
     return np.divide(difference, np.maximum(scale, _TINY, out=scale), out=scale)
 
 
-def _distance(a: Array, b: Array, dtype: str) -> NDArray[Any]:
-    """Distances in units in the last place, of finite values."""
-    bits_a, bits_b = _bits(a, dtype), _bits(b, dtype)
+def _distance(
+    a: Array, b: Array, dtype: str, room_a: Array | None = None, room_b: Array | None = None
+) -> NDArray[Any]:
+    """Distances in units in the last place, of finite values; in ``room_a`` where there is one."""
+    bits_a, bits_b = _bits(a, dtype, room_a), _bits(b, dtype, room_b)
     if np.bitwise_xor(bits_a, bits_b).min() >= 0:  # no two of opposite signs
         bits_a -= bits_b
         apart: NDArray[Any] = np.abs(bits_a, out=bits_a)
@@ -359,11 +379,12 @@ def _distance(a: Array, b: Array, dtype: str) -> NDArray[Any]:
     return _apart(bits_a, bits_b)
 
 
-def _bits(values: Array, dtype: str) -> NDArray[Any]:
-    """A copy of values as the signed integers that have their bits."""
-    if dtype == "float32":
-        return np.array(values, dtype=np.float32).view(np.int32)
-    return np.array(values, dtype=np.float64).view(np.int64)
+def _bits(values: Array, dtype: str, room: Array | None = None) -> NDArray[Any]:
+    """A copy of values as the signed integers that have their bits, in ``room`` or a new array."""
+    kind, integers = (np.float32, np.int32) if dtype == "float32" else (np.float64, np.int64)
+    copy = np.empty(len(values), kind) if room is None else room.view(kind)[: len(values)]
+    copy[:] = values
+    return copy.view(integers)
 
 
 def _apart(bits_a: NDArray[Any], bits_b: NDArray[Any]) -> NDArray[Any]:
