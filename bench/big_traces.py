@@ -172,13 +172,13 @@ def apart(work: Callable[..., Any], *arguments: Any) -> Any:
         return pool.submit(work, *arguments).result()
 
 
-def make(folder: Path, parameters: int, every: bool) -> int:
+def make(folder: Path, parameters: int, every: bool, steps: int = STEPS) -> int:
     """Write the traces, and the same numbers in the other formats where they are asked for."""
     import big_trace
     import numpy as np
 
     for name, distance in (("a", 0.0), ("b", 1e-6)):
-        values = big_trace.write(folder / f"{name}.parquet", parameters, STEPS, distance)
+        values = big_trace.write(folder / f"{name}.parquet", parameters, steps, distance)
     if every:
         from pitb.stream import opening
 
@@ -209,11 +209,12 @@ def one(way: str, folder: Path, repeats: int) -> dict[str, Any]:
     from pitb.stream import statistics as _  # noqa: F401  imported before, as the others' are
 
     call = (WAYS | EXPLAIN)[way]()
-    seconds = []
+    seconds, processor = [], []
     for _turn in range(repeats):
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         worst = call(folder)
         seconds.append(time.perf_counter() - start)
+        processor.append(time.process_time() - used)
     memory = psutil.Process().memory_info()
     peak = getattr(memory, "peak_wset", None)
     if peak is None:
@@ -221,7 +222,7 @@ def one(way: str, folder: Path, repeats: int) -> dict[str, Any]:
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         peak *= 1 if sys.platform == "darwin" else 1024
-    return {"s": min(seconds), "worst": worst, "peak": peak}
+    return {"s": min(seconds), "cpu_s": min(processor), "worst": worst, "peak": peak}
 
 
 def measured(way: str, folder: Path, repeats: int) -> dict[str, Any]:
@@ -320,29 +321,57 @@ def explained(parameters: int, turns: int) -> list[dict[str, Any]]:
     return found
 
 
-def flatness(turns: int, sizes: tuple[int, ...] = SIZES) -> list[dict[str, Any]]:
-    """What a value costs pitb, by the number of values of a trace; the plainest way beside it."""
-    found = []
-    for size in sizes:
+def flatness(turns: int, sizes: tuple[int, ...] = SIZES) -> dict[str, list[dict[str, Any]]]:
+    """What a value costs pitb by the number of values of a trace, the plainest way beside it.
+
+    Traces get larger in two ways: the same model is recorded for more steps, or a larger one for
+    as many. All sizes take turns, since a machine has its faster and its slower minutes.
+    """
+    least = sizes[0] // STEPS
+    axes = {
+        "steps": [(least, size // least) for size in sizes],
+        "parameters": [(size // STEPS, STEPS) for size in sizes],
+    }
+    found = {}
+    for axis, shapes in axes.items():
         with tempfile.TemporaryDirectory() as name:
-            values = apart(make, Path(name), size // STEPS, False)
-            calls = max(1, min(20, 10_000_000 // size))
-            seconds = {"pitb": 0.0, "whole column": 0.0}
-            results = [{way: measured(way, Path(name), calls + 1) for way in seconds}
-                       for _ in range(turns)]  # fmt: skip
-        for way in seconds:
-            seconds[way] = statistics.median(result[way]["s"] for result in results)
-        ours, whole = seconds.values()
-        found.append(
-            {
-                "values": values,
-                "s": ours,
-                "ns": round(1e9 * ours / values, 1),
-                "whole_column_times": round(whole / ours, 2),
-            }
-        )
-        print(f"  {found[-1]}", file=sys.stderr)
+            folders = [Path(name) / str(number) for number in range(len(shapes))]
+            values = []
+            for folder, (parameters, steps) in zip(folders, shapes, strict=True):
+                folder.mkdir()
+                values.append(apart(make, folder, parameters, False, steps))
+            results: list[list[dict[str, dict[str, Any]]]] = [[] for _ in shapes]
+            for _turn in range(turns):
+                for folder, size, result in zip(folders, sizes, results, strict=True):
+                    calls = 1 + max(1, min(20, 10_000_000 // size))
+                    ways = ("pitb", "whole column")
+                    result.append({way: measured(way, folder, calls) for way in ways})
+        found[axis] = [
+            _cost(parameters, steps, count, result)
+            for (parameters, steps), count, result in zip(shapes, values, results, strict=True)
+        ]
+        print("\n".join(f"  {item}" for item in found[axis]), file=sys.stderr)
     return found
+
+
+def _cost(
+    parameters: int, steps: int, values: int, turns: list[dict[str, dict[str, Any]]]
+) -> dict[str, Any]:
+    ours = [turn["pitb"] for turn in turns]
+    seconds = [item["s"] for item in ours]
+    whole = statistics.median(turn["whole column"]["s"] for turn in turns)
+    return {
+        "parameters": parameters,
+        "steps": steps,
+        "values": values,
+        "s": statistics.median(seconds),
+        "ns": round(1e9 * statistics.median(seconds) / values, 1),
+        "ns_min": round(1e9 * min(seconds) / values, 1),
+        "ns_max": round(1e9 * max(seconds) / values, 1),
+        "processor_ns": round(1e9 * statistics.median(item["cpu_s"] for item in ours) / values, 1),
+        "peak_mb": round(max(item["peak"] for item in ours) / 1e6),
+        "whole_column_times": round(whole / statistics.median(seconds), 2),
+    }
 
 
 def row_groups(parameters: int, turns: int) -> list[dict[str, Any]]:
@@ -390,9 +419,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--no-more", action="store_true", help="neither flatness nor row groups")
+    parser.add_argument("--flatness", action="store_true", help="what a value costs, and no more")
     arguments = parser.parse_args()
     if arguments.way:
         print(json.dumps(one(arguments.way, arguments.folder, arguments.repeats)))
+        return
+    if arguments.flatness:
+        print(json.dumps({"flatness": flatness(arguments.turns)}))
         return
     found = side_by_side(arguments.parameters, arguments.turns)
     if not arguments.no_more:

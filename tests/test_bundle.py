@@ -5,7 +5,7 @@ import csv
 import io
 import json
 import zipfile
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -144,7 +144,7 @@ def rewritten(content, change, metadata=None):
 def written(found):
     """A trace as the project writes it, with its contents listed anew."""
     sink = io.BytesIO()
-    listed = {**found.metadata, "contents": [asdict(entry) for entry in found.entries]}
+    listed = {**found.metadata, "contents": [entry.listed() for entry in found.entries]}
     with trace.parquet_writer(sink) as writer:
         writer.write_table(trace.encode_columns(found))
         writer.add_key_value_metadata({trace.METADATA_KEY: json.dumps(listed).encode()})

@@ -5,7 +5,6 @@ but a sentence, fails here.
 """
 
 import json
-from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
@@ -106,7 +105,7 @@ def write(table, found, layout, path):
     table = table.select([name for name in layout["order"] if name in table.column_names])
     fields = [field.with_nullable(layout["nullable"] or table[field.name].null_count > 0)
               for field in table.schema]  # fmt: skip
-    metadata = {**found.metadata, "contents": [asdict(entry) for entry in found.entries]}
+    metadata = {**found.metadata, "contents": [entry.listed() for entry in found.entries]}
     schema = pa.schema(fields)
     options = dict(layout["options"])
     options["column_encoding"] = {

@@ -106,7 +106,7 @@ def test_few_and_many_packed_indices_are_read_alike(count):
     assert expanded(decoded) == [entries[i] for i in indices]
     with pytest.raises(Malformed, match="none of the dictionary's"):
         runs.add_indices(body, count, entries[:3], runs.Runs(count))
-    with pytest.raises(Malformed, match="too many runs"):
+    with pytest.raises(Malformed, match="more runs"):
         runs.add_indices(body, count, entries, runs.Runs(1))
 
 
@@ -176,6 +176,21 @@ def test_parts_of_one_width_are_taken_together_up_to_a_limit(widths, most):
     assert all(0 < count <= most for _, count in found)
     if most == 32:
         assert all(one[0] != then[0] for one, then in itertools.pairwise(found))
+
+
+@pytest.mark.parametrize("parts", [1, 4, 32])
+@pytest.mark.parametrize("blocks", [0, 1, 2, 63, 64, 65, 127, 128, 129, 300, 40000])
+@pytest.mark.parametrize("behind", [b"", b"\x02", b"\x04", b"\x00", b"\x02\x00", b"\x02\x01\x00"])
+def test_leading_runs_are_counted(parts, blocks, behind):
+    run = b"\x02" + bytes(parts)
+    if behind == b"\x02\x00" and parts == 1:
+        behind = b""  # which would be one more
+    for most in {0, 1, blocks - 1, blocks, blocks + 1, 2 * blocks}:
+        if most < 0:
+            continue
+        reader = Reader(b"??" + run * blocks + behind, 2)
+        assert runs._leading(reader, run, most) == min(blocks, most)
+        assert reader.position == 2 + len(run) * min(blocks, most)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -240,7 +240,7 @@ class _Template:
             entries.append(Entry(step, item.quantity, item.tensor, item.shape, item.dtype, row))
             row += entries[-1].count
         told = {"recording": recording, "number": _SENTINEL, "finished": False}
-        contents = [asdict(entry) for entry in entries]
+        contents = [entry.listed() for entry in entries]
         text = json.dumps(
             {**metadata, parts.KEY: told, "contents": contents}, ensure_ascii=False, allow_nan=False
         )

@@ -18,8 +18,8 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
-from functools import cache, cached_property
+from dataclasses import dataclass, field, fields
+from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,7 @@ def schema() -> "pa.Schema":
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in fields])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One tensor or number of a trace, as its metadata lists it."""
 
@@ -72,22 +72,29 @@ class Entry:
     shape: tuple[int, ...]
     dtype: str
     first_row: int
+    key: Key = field(init=False, repr=False, compare=False)
+    """What identifies the entry within its trace."""
+    count: int = field(init=False, repr=False, compare=False)
+    """Number of its values."""
 
-    @cached_property
-    def key(self) -> Key:
-        """What identifies the entry within its trace."""
-        return (self.step, self.quantity, self.tensor)
+    def __post_init__(self) -> None:
+        """Work out what is asked for time and again."""
+        object.__setattr__(self, "key", (self.step, self.quantity, self.tensor))
+        object.__setattr__(self, "count", math.prod(self.shape))
 
-    @cached_property
-    def count(self) -> int:
-        """Number of its values."""
-        return math.prod(self.shape)
+    def listed(self) -> dict[str, Any]:
+        """The entry as a trace's metadata lists it."""
+        return {name: getattr(self, name) for name in LISTED}
 
     @property
     def where(self) -> str:
         """The entry in words, for messages."""
         tensor = f" of {self.tensor}" if self.tensor else ""
         return f"{self.quantity}{tensor} at step {self.step}"
+
+
+LISTED = tuple(one.name for one in fields(Entry) if one.init)
+"""What metadata lists of an entry."""
 
 
 @dataclass
@@ -184,7 +191,7 @@ def write(trace: Trace, path: Path) -> None:
 
         writing.write_trace(trace, path)
         return
-    metadata = {**trace.metadata, "contents": [asdict(entry) for entry in trace.entries]}
+    metadata = {**trace.metadata, "contents": [entry.listed() for entry in trace.entries]}
     text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
     with replacing(path) as temporary, parquet_writer(temporary) as writer:
         writer.write_table(encode_columns(trace), row_group_size=ROW_GROUP)
@@ -337,8 +344,7 @@ DTYPES = ("bool", "int32", "int64", "bfloat16", "float16", "float32", "float64")
 """Element types, by PyTorch's names."""
 
 
-_FIELDS = tuple(one.name for one in fields(Entry))
-_fields_of = itemgetter(*_FIELDS)
+_fields_of = itemgetter(*LISTED)
 
 
 def _entry(item: dict[str, Any]) -> Entry:
@@ -349,8 +355,8 @@ def _entry(item: dict[str, Any]) -> Entry:
         TypeError, KeyError: It has other fields.
     """
     step, quantity, tensor, shape, dtype, first_row = _fields_of(item)
-    if len(item) != len(_FIELDS):
-        raise TypeError(f"an entry has {', '.join(item)}, not {', '.join(_FIELDS)}")
+    if len(item) != len(LISTED):
+        raise TypeError(f"an entry has {', '.join(item)}, not {', '.join(LISTED)}")
     numbers = (step, first_row, *shape)
     for number in numbers:
         if type(number) is not int or not 0 <= number < 2**40:

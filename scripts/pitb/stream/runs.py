@@ -5,10 +5,10 @@ So a column of millions of rows is a few runs, and is read as such, at the cost 
 bytes. Source: Parquet's format, Encodings.md (RLE and bit-packing hybrid, DELTA_BINARY_PACKED).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from pitb.stream.thrift import Malformed, Reader
 
 _TOGETHER = tuple(1 << power for power in range(14, -1, -1))
 """Numbers of blocks that are looked at together, the most first."""
+_AT_ONCE = 64
+"""Blocks that are looked at before, as a tensor of some thousand values has no more."""
 _FEW = 64
 """Packed numbers up to which one after the other is faster than an array."""
 _MOST_BLOCK = 1 << 12
@@ -129,21 +131,30 @@ def add_indices(body: bytes, count: int, entries: list[bytes], found: Runs) -> N
 
 def _add_packed(data: bytes, width: int, count: int, entries: list[bytes], found: Runs) -> None:
     """Add entries by ``count`` indices of ``width`` bits each, the lowest bit first."""
-    values: Sequence[int] | NDArray[np.uint32]
-    if count <= _FEW:
-        bits, mask = int.from_bytes(data, "little"), (1 << width) - 1
-        values = [bits >> place * width & mask for place in range(count)]
-        starts = [0] + [i for i in range(1, count) if values[i] != values[i - 1]]
-    else:
-        values = _unpacked(data, width, count)
-        starts = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()]
-    if len(starts) > found.most + 1:
-        raise Malformed("too many runs")
-    for start, stop in zip(starts, [*starts[1:], count], strict=True):
-        index = int(values[start])
+    for index, many in _packed_runs(data, width, count, found.most):
         if index >= len(entries):
             raise Malformed("an index is none of the dictionary's")
-        found.add(entries[index], stop - start)
+        found.add(entries[index], many)
+
+
+def _packed_runs(data: bytes, width: int, count: int, most: int) -> Iterator[tuple[int, int]]:
+    """Packed numbers, and how often each stands there in a row."""
+    if count <= _FEW:
+        bits, mask = int.from_bytes(data, "little"), (1 << width) - 1
+        number, start = bits & mask, 0
+        for place in range(1, count):
+            bits >>= width
+            if bits & mask != number:
+                yield number, place - start
+                number, start = bits & mask, place
+        yield number, count - start
+        return
+    values = _unpacked(data, width, count)
+    starts = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), count]
+    if len(starts) > most + 2:
+        raise Malformed("a column has more runs than its file lists tensors")
+    for start, stop in itertools.pairwise(starts):
+        yield int(values[start]), stop - start
 
 
 def _unpacked(data: bytes, width: int, count: int) -> NDArray[np.uint32]:
@@ -208,7 +219,7 @@ def _alike(widths: bytes, most: int) -> Iterator[tuple[int, int]]:
     if len(widths) <= most and widths == widths[:1] * len(widths):
         yield widths[0], len(widths)  # the common case
         return
-    for width, equal in groupby(widths):
+    for width, equal in itertools.groupby(widths):
         left = len(list(equal))
         while left > 0:
             yield width, min(left, most)
@@ -217,7 +228,16 @@ def _alike(widths: bytes, most: int) -> Iterator[tuple[int, int]]:
 
 def _leading(reader: Reader, run: bytes, most: int) -> int:
     """How many of the next blocks are runs; the reader goes behind them."""
-    found = 0
+    begin = reader.position
+    few = min(_AT_ONCE, most, (len(reader.data) - begin) // len(run))
+    bits = int.from_bytes(reader.data[begin : begin + few * len(run)], "little")
+    other = bits ^ int.from_bytes(_repeated(run, few), "little")
+    found = few
+    if other:  # the byte where the first other bit stands, and its block
+        found = ((other & -other).bit_length() - 1) // 8 // len(run)
+    reader.position += found * len(run)
+    if other or found == most:
+        return found
     for count in _TOGETHER:
         if found + count > most:
             continue

@@ -65,21 +65,25 @@ class Reader:
         Raises:
             Malformed: It is longer, or the bytes end.
         """
-        found = self.byte()
-        if found < 0x80:
-            return found
-        found &= 0x7F
-        shift = 7
-        while True:
-            byte = self.byte()
-            found |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-            if shift > 63:
-                raise Malformed("a number is longer than 64 bits")
+        data, position = self.data, self.position
+        try:
+            found = data[position]
+            position += 1
+            if found >= 0x80:
+                found &= 0x7F
+                for shift in range(7, 70, 7):
+                    byte = data[position]
+                    position += 1
+                    found |= (byte & 0x7F) << shift
+                    if byte < 0x80:
+                        break
+                else:
+                    raise Malformed("a number is longer than 64 bits")
+        except IndexError:
+            raise Malformed("the bytes end too early") from None
         if found >= 1 << 64:
             raise Malformed("a number is longer than 64 bits")
+        self.position = position
         return found
 
     def zigzag(self) -> int:

@@ -3,7 +3,6 @@
 import inspect
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +72,7 @@ def write(
     Raises:
         PitbError: The file cannot be written.
     """
-    contents = [asdict(entry) for entry in entries]
+    contents = [entry.listed() for entry in entries]
     text = json.dumps({**metadata, "contents": contents}, ensure_ascii=False, allow_nan=False)
     values = np.empty(min(rows, sum(entry.count for entry in entries)))
     chosen = {**page_options(rows), "write_statistics": ["step"], **options}

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,7 +154,7 @@ def _metadata(writer: Writer) -> dict[str, Any]:
         "schema": SCHEMA_VERSION,
         "side": writer.side,
         "common": common,
-        "layouts": [[asdict(entry) for entry in layout] for layout in writer.layouts],
+        "layouts": [[entry.listed() for entry in layout] for layout in writer.layouts],
         "runs": writer.runs,
     }
 
