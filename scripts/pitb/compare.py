@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pitb import trace
+from pitb.collection import put_off
 from pitb.errors import PitbError, nearest
 from pitb.files import read_json, replacing
 from pitb.stream.initial import chunks, hash_both
@@ -290,6 +291,7 @@ def _check_same(
             )
 
 
+@put_off()
 def _add_rows(
     comparison: Comparison, a: Trace, b: Trace, pairs: Sequence[tuple[Entry, Entry]]
 ) -> None:

@@ -14,9 +14,10 @@ WAYS = {
     "zh": ("做法", "时间", "为 pitb 的几倍（最小到最大）", "峰值内存"),
 }
 FLAT = {
-    "en": ("values", "time", "for each value", "for each beyond the row above",
-           "times pitb's: whole column"),
-    "zh": ("数值个数", "时间", "每个数值", "比上一行多出的每个数值", "整列读取为 pitb 的几倍"),
+    "en": ("parameters", "steps", "values", "time", "for each value (least to most)",
+           "processor time of each", "peak memory", "times pitb's: whole column"),
+    "zh": ("参数个数", "步数", "数值个数", "时间", "每个数值（最小到最大）", "每个数值的处理器时间",
+           "峰值内存", "整列读取为 pitb 的几倍"),
 }  # fmt: skip
 EXPLAINED = {
     "en": ("said to be of", "values", "time", "peak memory"),
@@ -52,18 +53,21 @@ def big_traces(root: Path, language: str) -> str:
     return _table(WAYS, rows, language)
 
 
-def flatness(root: Path, language: str) -> str:
-    """What a value costs, by the size of a trace, and what each does beyond the size before."""
-    rows = []
-    before: dict[str, Any] = {"values": 0, "s": 0.0}
-    for item in _found(root).get("flatness", []):
-        more = 1e9 * (item["s"] - before["s"]) / (item["values"] - before["values"])
-        beyond = f"{more:.1f} ns" if before["values"] else ""
-        whole = str(item["whole_column_times"])
-        rows.append(
-            (f"{item['values']:,}", f"{item['s']:.4f} s", f"{item['ns']} ns", beyond, whole)
+def flatness(root: Path, language: str, axis: str) -> str:
+    """What a value costs by the size of a trace, as ``steps`` or ``parameters`` become more."""
+    rows = [
+        (
+            f"{item['parameters']:,}",
+            f"{item['steps']:,}",
+            f"{item['values']:,}",
+            f"{item['s']:.4f} s",
+            f"{item['ns']} ns ({item['ns_min']}–{item['ns_max']})",
+            f"{item['processor_ns']} ns",
+            f"{item['peak_mb']} MB",
+            str(item["whole_column_times"]),
         )
-        before = item
+        for item in _found(root).get("flatness", {}).get(axis, [])
+    ]
     return _table(FLAT, rows, language)
 
 

@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -307,7 +307,8 @@ CONTENTS = {
     "sweeps-bench": sweeps_bench,
     "sweeps-batches": measured.batch_sizes,
     "big-traces": measured.big_traces,
-    "big-traces-flat": measured.flatness,
+    "big-traces-steps": partial(measured.flatness, axis="steps"),
+    "big-traces-parameters": partial(measured.flatness, axis="parameters"),
     "big-traces-explained": measured.explained,
     "big-traces-groups": measured.row_groups,
     "crate-exceptions": exceptions_table,

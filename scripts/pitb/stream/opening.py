@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pitb import parts, trace
+from pitb.collection import put_off
 from pitb.errors import PitbError
 from pitb.stream import layout
 from pitb.stream.layout import Layout, Otherwise, Segment
@@ -53,10 +54,7 @@ def _open_file(path: Path, held: int | None = None) -> Trace:
     if not path.is_file():
         return trace.read(path)  # which says why not
     try:
-        found = layout.lay_out(path)
-        if not little_endian():
-            raise Otherwise("the values are to be turned around")
-        return _checked(found, path, HELD if held is None else held)
+        return _in_place(path, HELD if held is None else held)
     except (Otherwise, OSError):
         pass  # a library reads it, or says what is wrong
     if _rows(path) <= DECODED:
@@ -67,6 +65,21 @@ def _open_file(path: Path, held: int | None = None) -> Trace:
 def little_endian() -> bool:
     """Whether numbers stand in memory as they do in a file."""
     return np.dtype(np.float64) == np.dtype("<f8")
+
+
+@put_off()
+def _in_place(path: Path, held: int) -> Trace:
+    """A trace whose values are read where they stand.
+
+    Raises:
+        Otherwise: They do not stand there as they are in memory.
+        OSError: The file cannot be read.
+        PitbError: Its metadata is malformed.
+    """
+    found = layout.lay_out(path)
+    if not little_endian():
+        raise Otherwise("the values are to be turned around")
+    return _checked(found, path, held)
 
 
 def _checked(found: Layout, path: Path, held: int) -> Trace:
