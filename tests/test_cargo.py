@@ -1,3 +1,7 @@
+import sys
+import textwrap
+from pathlib import Path
+
 import pytest
 
 from pitb import cargo
@@ -87,3 +91,57 @@ def test_the_error_is_taken_apart_in_order_of_lines():
 def test_an_unexpected_outcome_is_refused(build, sentence):
     with pytest.raises(PitbError, match=sentence):
         cargo.noassign(build)
+
+
+def test_crates_of_other_platforms_are_not_asked_for(root, tmp_path, monkeypatch):
+    """A build does not fetch them, so on a new machine they are not there."""
+    found = cargo.crates(root)
+    assert found["burn-optim"][1] == found["burn"][1]
+    assert (found["burn-optim"][0] / "src/lib.rs").is_file()
+    command = shim(
+        tmp_path,
+        monkeypatch,
+        """
+        if sys.argv[1] == "-vV":
+            print("cargo 9.9.9")
+            print("host: some-platform")
+        else:
+            wanted = "--filter-platform some-platform"
+            if wanted not in " ".join(sys.argv):
+                sys.exit(f"error: no {wanted}")
+            print('{"packages": [{"name": "x", "manifest_path": "/x/Cargo.toml", "version": "1"}]}')
+        """,
+    )
+    assert command.is_file()
+    assert cargo.crates(tmp_path) == {"x": (Path("/x"), "1")}
+
+
+@pytest.mark.parametrize(
+    "program, message",
+    [
+        ("print('cargo 1')", "cargo -vV does not say its host: cargo 1"),
+        (
+            "print('host: x') if sys.argv[1] == '-vV' else sys.exit('error: no lock\\nat all')",
+            "cargo does not list the crates: error: no lock at all",
+        ),
+        (None, "cargo is not installed or not on the PATH"),
+    ],
+)
+def test_crates_that_cargo_does_not_list(tmp_path, monkeypatch, program, message):
+    shim(tmp_path, monkeypatch, program)
+    with pytest.raises(PitbError, match=f"^{message}$"):
+        cargo.crates(tmp_path)
+
+
+def shim(folder, monkeypatch, program):
+    """A cargo of a few lines of Python that is alone on the PATH; none without a program."""
+    command = folder / "cargo"
+    if program is not None:
+        code = textwrap.dedent(program)
+        inner = folder / "cargo.py"
+        inner.write_text(f"import sys\n{code}\n", encoding="utf-8")
+        # A path with a space in it cannot stand after #!.
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{inner}" "$@"\n', encoding="utf-8")
+        command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    return command

@@ -1,7 +1,6 @@
 import json
 import math
 import re
-import subprocess
 from dataclasses import replace
 from itertools import pairwise
 
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pitb import cargo
 from pitb.errors import PitbError
 from pitb.schedulers import (
     CASES,
@@ -443,11 +443,8 @@ def test_every_scheduler_of_both_sides_has_a_case(programs):
 
 
 def test_the_variants_that_the_program_lists_are_those_of_burns_source(programs, root):
-    command = ["cargo", "metadata", "--format-version=1", "--locked", "--offline"]
-    ended = subprocess.run(command, cwd=root, capture_output=True, check=True)
-    packages = json.loads(ended.stdout)["packages"]
-    (manifest,) = (p["manifest_path"] for p in packages if p["name"] == "burn-optim")
-    source = root.joinpath(manifest).with_name("src") / "lr_scheduler/base.rs"
+    folder, _ = cargo.crates(root)["burn-optim"]
+    source = folder / "src/lr_scheduler/base.rs"
     enum = re.search(r"pub enum LrSchedulerConfig \{(.*?)\n\}", source.read_text(), re.DOTALL)[1]
     assert burn_variants(programs / "optdef") == re.findall(r"^    (\w+)\(", enum, re.MULTILINE)
 

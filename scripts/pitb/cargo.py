@@ -1,5 +1,6 @@
 """Calls of cargo, and what it and rustc say."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -52,6 +53,37 @@ def build(root: Path, target_dir: Path, binary: str, features: Sequence[str] = (
         diagnostics=[m["message"] for m in ours if m.get("reason") == "compiler-message"],
         finished=any(m.get("reason") == "compiler-artifact" for m in ours),
     )
+
+
+def crates(root: Path) -> dict[str, tuple[Path, str]]:
+    """The crates that the workspace at ``root`` is built of here: folder and version, by name.
+
+    Those of other platforms are left out, as a build does not fetch them. Of a crate that is there
+    in several versions this is the last.
+
+    Raises:
+        PitbError: cargo is not there, or does not have them all.
+    """
+    command = ["cargo", "metadata", "--offline", "--locked", "--format-version=1"]
+    command += ["--manifest-path", str(root / "Cargo.toml"), "--filter-platform", _platform()]
+    ended = programs.captured(command)
+    if ended.returncode:
+        raise PitbError(f"cargo does not list the crates: {' '.join(ended.stderr.split())}")
+    packages = json.loads(ended.stdout)["packages"]
+    return {
+        item["name"]: (Path(item["manifest_path"]).parent, item["version"]) for item in packages
+    }
+
+
+def _platform() -> str:
+    """What cargo builds for."""
+    if shutil.which("cargo") is None:
+        raise PitbError("cargo is not installed or not on the PATH")
+    said = programs.captured(["cargo", "-vV"]).stdout
+    found = re.search(r"^host: (\S+)$", said, re.MULTILINE)
+    if found is None:
+        raise PitbError(f"cargo -vV does not say its host: {' '.join(said.split())}")
+    return found[1]
 
 
 def build_generated(folder: Path, target: Path, what: str) -> str:

@@ -7,8 +7,6 @@ type, any other field is an argument of ``new`` (``burn-derive``, ``config/analy
 
 import ast
 import inspect
-import json
-import subprocess
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 import tree_sitter
 import tree_sitter_rust
 
+from pitb import cargo
 from pitb.errors import PitbError
 from pitb.files import read_text
 from pitb.registry import optimizers
@@ -55,19 +54,10 @@ def crate_folder(root: Path) -> tuple[Path, str]:
     Raises:
         PitbError: cargo is not there, or does not know the crate.
     """
-    command = ["cargo", "metadata", "--offline", "--locked", "--format-version", "1"]
-    try:
-        ended = subprocess.run(
-            command, cwd=root, capture_output=True, encoding="utf-8", check=False
-        )
-    except FileNotFoundError:
-        raise PitbError("cargo is not installed or not on the PATH") from None
-    if ended.returncode:
-        raise PitbError(f"cargo metadata fails: {' '.join(ended.stderr.split())}")
-    for package in json.loads(ended.stdout)["packages"]:
-        if package["name"] == CRATE:
-            return Path(package["manifest_path"]).parent, package["version"]
-    raise PitbError(f"the project at {root} does not depend on {CRATE}")
+    found = cargo.crates(root).get(CRATE)
+    if found is None:
+        raise PitbError(f"the project at {root} does not depend on {CRATE}")
+    return found
 
 
 # burn

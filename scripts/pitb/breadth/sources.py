@@ -7,14 +7,13 @@ that matches no line, or more than one, is an error that names it.
 import ast
 import importlib.util
 import inspect
-import json
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from pitb import cargo
 from pitb.errors import PitbError
 from pitb.registry import Hyperparameter, Optimizer, by_pytorch_name
 
@@ -420,28 +419,17 @@ def package(root: str) -> tuple[Path, str]:
         if found is None or not found.submodule_search_locations:
             raise PitbError(f"{root} is not installed")
         return Path(found.submodule_search_locations[0]), root
-    packages = _crates()
-    if root not in packages:
+    crates = _crates()
+    if root not in crates:
         raise PitbError(f"the build has no crate {root}")
-    folder = packages[root]
+    folder = crates[root]
     return folder, folder.name
 
 
 @cache
 def _crates() -> Mapping[str, Path]:
-    command = ["cargo", "metadata", "--offline", "--locked", "--format-version=1"]
-    command += ["--manifest-path", str(ROOT / "Cargo.toml")]
-    try:
-        ended = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
-    except FileNotFoundError:
-        raise PitbError("cargo is not installed or not on the PATH") from None
-    if ended.returncode:
-        raise PitbError(f"cargo does not list the crates: {' '.join(ended.stderr.split())}")
-    return {
-        item["name"]: Path(item["manifest_path"]).parent
-        for item in json.loads(ended.stdout)["packages"]
-        if item["name"].startswith("burn")
-    }
+    found = cargo.crates(ROOT)
+    return {name: folder for name, (folder, _) in found.items() if name.startswith("burn")}
 
 
 def _file(spot: Spot) -> tuple[Path, str]:
