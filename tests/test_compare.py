@@ -144,6 +144,17 @@ def test_ulps_count_the_floats_between(a, b, dtype, distance):
     assert compare.ulps(np.array([a]), np.array([b]), dtype)[0] == distance
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(0,), (6,), (1, 6), (6, 1), (2, 3), (3, 2, 1), (0, 4)])
+def test_ulps_are_those_of_arrays_of_any_shape(dtype, shape):
+    a = np.resize([1.0, -2.0, 0.0, np.nan, 3e-39, 7.5], shape)
+    b = np.resize([1.0, 2.0, -0.0, 1.0, 5e-39, 7.25], shape)
+    each = [compare.ulps(a[at][None], b[at][None], dtype)[0] for at in np.ndindex(*shape)]
+    found = compare.ulps(a, b, dtype)
+    assert found.shape == shape
+    assert found.reshape(-1).tolist() == each
+
+
 @given(F32, F32, F32)
 def test_ulps_are_a_distance(a, b, c):
     def d(x, y):

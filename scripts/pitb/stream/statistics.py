@@ -380,9 +380,12 @@ def _distance(
 
 
 def _bits(values: Array, dtype: str, room: Array | None = None) -> NDArray[Any]:
-    """A copy of values as the signed integers that have their bits, in ``room`` or a new array."""
+    """A copy of values as the signed integers that have their bits: in ``room``, where flat values
+    find it, or in a new array of any shape."""
     kind, integers = (np.float32, np.int32) if dtype == "float32" else (np.float64, np.int64)
-    copy = np.empty(len(values), kind) if room is None else room.view(kind)[: len(values)]
+    if room is None:
+        return np.array(values, dtype=kind).view(integers)
+    copy = room.view(kind)[: len(values)]
     copy[:] = values
     return copy.view(integers)
 
