@@ -143,6 +143,16 @@ def fill(venv, locks):
         file.write(lock_hash(locks))
 
 
+def check_path(venv):
+    """A job's script names its Python, and Snakemake writes it there without quotes."""
+    found = re.search("[\\s\"'$`\\\\&;|<>()*?\\[\\]{}#~!]", venv)
+    if found:
+        raise SetupError(
+            "jobs of Slurm cannot start a Python in {}, as its path holds {!r}, which Snakemake "
+            "does not quote; move this folder to a path without it".format(venv, found.group(0))
+        )
+
+
 EXAMPLES = """examples:
   python3 scripts/bootstrap.py
   python3 scripts/bootstrap.py --slurm
@@ -164,6 +174,7 @@ def main():
         if arguments.check != "python":
             check_cargo()
         if arguments.check is None and arguments.slurm:
+            check_path(SLURM_VENV)
             fill(SLURM_VENV, [LOCK, SLURM_LOCK])
         elif arguments.check is None:
             fill(VENV, [LOCK])

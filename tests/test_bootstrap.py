@@ -1,5 +1,6 @@
 import importlib.util
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -93,3 +94,24 @@ def test_the_lock_holds_hashes_and_no_addresses(root):
     linux_only = [line for line in pinned if line.startswith(("nvidia", "triton", "cuda"))]
     assert linux_only
     assert all("sys_platform == 'linux'" in line for line in linux_only)
+
+
+@pytest.mark.parametrize("character", [*" \t\"'$`\\&;|<>()*?[]{}#~!"])
+def test_jobs_of_slurm_start_no_python_whose_path_wants_quotes(bootstrap, character):
+    sentence = "jobs of Slurm cannot start a Python in .*move this folder"
+    with pytest.raises(bootstrap.SetupError, match=sentence):
+        bootstrap.check_path(f"/home/a{character}b/.venv-slurm")
+    bootstrap.check_path("/home/ä/项目/a-b_c.d+e,f@g=h:i/.venv-slurm")
+
+
+def test_slurm_is_not_set_up_where_its_jobs_could_not_run(tmp_path, root):
+    folder = tmp_path / "a b"
+    (folder / "scripts").mkdir(parents=True)
+    for name in ("scripts/bootstrap.py", "requirements.lock", "requirements-slurm.lock"):
+        shutil.copyfile(root / name, folder / name)
+    command = [sys.executable, folder / "scripts/bootstrap.py", "--slurm"]
+    ended = subprocess.run(command, capture_output=True, encoding="utf-8")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: jobs of Slurm cannot start a Python in ")
+    assert len(ended.stderr.splitlines()) == 1
+    assert not (folder / ".venv-slurm").exists()
