@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -202,7 +203,16 @@ def test_chunks_and_threads_change_no_answer(monkeypatch, place, threads):
     monkeypatch.setattr(statistics, "THREADS", threads)
     monkeypatch.setattr(statistics, "WORTH", 1)
     monkeypatch.setattr(statistics, "LARGE", 1)
+    started = []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, count):
+            started.append(count)
+            super().__init__(count)
+
+    monkeypatch.setattr(statistics, "ThreadPoolExecutor", Pool)
     cut = compare.compare(made(a), made(b, run="b"), 0.0, ["param", "loss"]).rows
+    assert started == [2] * (threads == 2)
     near = [replace(x, rmse=y.rmse) for x, y in zip(cut, whole, strict=True)]
     assert near == whole
     assert [row.rmse for row in cut] == pytest.approx([row.rmse for row in whole], rel=1e-14)

@@ -1,5 +1,6 @@
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -149,6 +150,23 @@ def test_what_is_no_trace_is_refused(tmp_path, change, sentence):
     with pytest.raises(PitbError, match=sentence) as caught:
         trace.read(path)
     assert "t.parquet" in str(caught.value)
+
+
+def test_no_product_is_taken_of_too_many_dimensions(monkeypatch):
+    """That of a hundred thousand takes minutes."""
+
+    def product(shape):
+        assert len(shape) <= trace.MOST_DIMENSIONS
+        return whole(shape)
+
+    whole = trace.math.prod
+    monkeypatch.setattr(trace.math, "prod", product)
+    item = {"step": 1, "quantity": "param", "tensor": "w", "dtype": "float32", "first_row": 0}
+    for shape in ([2**39] * 100_000, [1] * (trace.MOST_DIMENSIONS + 1)):
+        with pytest.raises(ValueError, match=f"a shape of {len(shape)} dimensions is too large"):
+            trace.parse_contents([{**item, "shape": shape}], Path("x"))
+    (entry,) = trace.parse_contents([{**item, "shape": [1] * trace.MOST_DIMENSIONS}], Path("x"))
+    assert entry.count == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" * 10, b"not parquet at all"])

@@ -363,12 +363,11 @@ def _entry(item: dict[str, Any]) -> Entry:
             raise ValueError(f"{numbers} are not all numbers of 0 and more")
     if not (isinstance(quantity, str) and isinstance(tensor, str)):
         raise ValueError("a quantity or a tensor is not named by text")
-    entry = Entry(step, quantity, tensor, tuple(shape), dtype, first_row)
-    if len(shape) > MOST_DIMENSIONS or entry.count >= 2**40:
+    if len(shape) > MOST_DIMENSIONS or math.prod(shape) >= 2**40:
         raise ValueError(f"a shape of {len(shape)} dimensions is too large")
     if step >= 2**31 or dtype not in DTYPES:
         raise ValueError(f"step {step} or dtype {dtype!r} is out of range")
-    return entry
+    return Entry(step, quantity, tensor, tuple(shape), dtype, first_row)
 
 
 def parse_contents(contents: list[dict[str, Any]], path: Path) -> list[Entry]:
