@@ -1,5 +1,3 @@
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -7,6 +5,7 @@ import pytest
 from pitb import cargo
 from pitb.cargo import Build
 from pitb.errors import PitbError
+from standins import POSIX, stand_in
 
 
 def warning(line, code="unused_must_use"):
@@ -93,55 +92,40 @@ def test_an_unexpected_outcome_is_refused(build, sentence):
         cargo.noassign(build)
 
 
+LISTED = """
+test "$1" = -vV && echo "host: some-platform" && exit
+case "$*" in
+    *"--filter-platform some-platform"*) ;;
+    *) echo "error: all platforms" >&2; exit 1 ;;
+esac
+echo '{"packages": [{"name": "x", "manifest_path": "/x/Cargo.toml", "version": "1"}]}'
+"""
+UNLISTED = 'test "$1" = -vV && echo "host: x" && exit; printf "error: no lock\\nat all" >&2; exit 1'
+
+
+@POSIX
 def test_crates_of_other_platforms_are_not_asked_for(root, tmp_path, monkeypatch):
     """A build does not fetch them, so on a new machine they are not there."""
     found = cargo.crates(root)
     assert found["burn-optim"][1] == found["burn"][1]
     assert (found["burn-optim"][0] / "src/lib.rs").is_file()
-    command = shim(
-        tmp_path,
-        monkeypatch,
-        """
-        if sys.argv[1] == "-vV":
-            print("cargo 9.9.9")
-            print("host: some-platform")
-        else:
-            wanted = "--filter-platform some-platform"
-            if wanted not in " ".join(sys.argv):
-                sys.exit(f"error: no {wanted}")
-            print('{"packages": [{"name": "x", "manifest_path": "/x/Cargo.toml", "version": "1"}]}')
-        """,
-    )
-    assert command.is_file()
+    stand_in(tmp_path, "cargo", LISTED)
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert cargo.crates(tmp_path) == {"x": (Path("/x"), "1")}
 
 
 @pytest.mark.parametrize(
     "program, message",
     [
-        ("print('cargo 1')", "cargo -vV does not say its host: cargo 1"),
-        (
-            "print('host: x') if sys.argv[1] == '-vV' else sys.exit('error: no lock\\nat all')",
-            "cargo does not list the crates: error: no lock at all",
-        ),
+        ("echo cargo 1", "cargo -vV does not say its host: cargo 1"),
+        (UNLISTED, "cargo does not list the crates: error: no lock at all"),
         (None, "cargo is not installed or not on the PATH"),
     ],
 )
+@POSIX
 def test_crates_that_cargo_does_not_list(tmp_path, monkeypatch, program, message):
-    shim(tmp_path, monkeypatch, program)
+    if program is not None:
+        stand_in(tmp_path, "cargo", program)
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PitbError, match=f"^{message}$"):
         cargo.crates(tmp_path)
-
-
-def shim(folder, monkeypatch, program):
-    """A cargo of a few lines of Python that is alone on the PATH; none without a program."""
-    command = folder / "cargo"
-    if program is not None:
-        code = textwrap.dedent(program)
-        inner = folder / "cargo.py"
-        inner.write_text(f"import sys\n{code}\n", encoding="utf-8")
-        # A path with a space in it cannot stand after #!.
-        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{inner}" "$@"\n', encoding="utf-8")
-        command.chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
-    return command
