@@ -15,9 +15,10 @@ WAYS = {
 }
 FLAT = {
     "en": ("parameters", "steps", "values", "time", "for each value (least to most)",
-           "processor time of each", "peak memory", "times pitb's: whole column"),
-    "zh": ("参数个数", "步数", "数值个数", "时间", "每个数值（最小到最大）", "每个数值的处理器时间",
-           "峰值内存", "整列读取为 pitb 的几倍"),
+           "for each further value", "processor time of each", "peak memory",
+           "times pitb's: whole column"),
+    "zh": ("参数个数", "步数", "数值个数", "时间", "每个数值（最小到最大）", "每多一个数值",
+           "每个数值的处理器时间", "峰值内存", "整列读取为 pitb 的几倍"),
 }  # fmt: skip
 EXPLAINED = {
     "en": ("said to be of", "values", "time", "peak memory"),
@@ -55,6 +56,7 @@ def big_traces(root: Path, language: str) -> str:
 
 def flatness(root: Path, language: str, axis: str) -> str:
     """What a value costs by the size of a trace, as ``steps`` or ``parameters`` become more."""
+    items = _found(root).get("flatness", {}).get(axis, [])
     rows = [
         (
             f"{item['parameters']:,}",
@@ -62,13 +64,21 @@ def flatness(root: Path, language: str, axis: str) -> str:
             f"{item['values']:,}",
             f"{item['s']:.4f} s",
             f"{item['ns']} ns ({item['ns_min']}–{item['ns_max']})",
+            _further(item, before),
             f"{item['processor_ns']} ns",
             f"{item['peak_mb']} MB",
             str(item["whole_column_times"]),
         )
-        for item in _found(root).get("flatness", {}).get(axis, [])
+        for before, item in zip([None, *items], items, strict=False)
     ]
     return _table(FLAT, rows, language)
+
+
+def _further(item: dict[str, Any], before: dict[str, Any] | None) -> str:
+    """What each value costs that a trace has more than the smaller one in the line before."""
+    if before is None:
+        return "–"
+    return f"{1e9 * (item['s'] - before['s']) / (item['values'] - before['values']):.1f} ns"
 
 
 def explained(root: Path, language: str) -> str:
