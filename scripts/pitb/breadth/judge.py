@@ -17,7 +17,7 @@ from pitb.compare import ERROR, MISMATCH, OK
 from pitb.errors import PitbError
 from pitb.reference.training import train
 from pitb.registry import by_pytorch_name
-from pitb.trace import Trace
+from pitb.trace import Entry, Trace
 
 Array = NDArray[np.float64]
 Response = Mapping[str, Sequence[float]]
@@ -111,6 +111,12 @@ class Pair:
         self.a, self.b = a, b
         self.entries_a, self.entries_b = a.by_key(), b.by_key()
         self.scales: dict[tuple[str, str], float] = {}
+        self._both: dict[tuple[int, str], list[tuple[Entry, Entry]]] = {}
+        for key, entry in self.entries_a.items():
+            other = self.entries_b.get(key)
+            if other is not None and entry.count == other.count > 0:
+                kind = key[1].partition(".")[0]
+                self._both.setdefault((key[0], kind), []).append((entry, other))
 
     def difference(self, step: int, kind: str) -> Difference | None:
         """The worst of all tensors that both sides have at ``step``; None where there is none.
@@ -118,27 +124,26 @@ class Pair:
         Scales grow with the steps, so steps must be asked for in order.
         """
         worst: Difference | None = None
-        for key, entry in self.entries_a.items():
-            if key[0] != step or key[1].partition(".")[0] != kind:
-                continue
-            other = self.entries_b.get(key)
-            if other is None or entry.count != other.count or not entry.count:
-                continue
-            found = self._tensor(key[1], key[2], self.a.of(entry), self.b.of(other))
+        for entry, other in self._both.get((step, kind), ()):
+            found = self._tensor(entry.quantity, entry.tensor, self.a.of(entry), self.b.of(other))
             if worst is None or found.relative > worst.relative:
                 worst = found
         return worst
 
     def _tensor(self, quantity: str, tensor: str, a: Array, b: Array) -> Difference:
-        finite = np.isfinite(a) & np.isfinite(b)
+        with np.errstate(all="ignore"):
+            distance = np.abs(a - b)
+            i = int(distance.argmax())  # that of a NaN, where there is one
+            finite: Any = slice(None)
+            if not np.isfinite(distance[i]):  # else all values are
+                finite = np.isfinite(a) & np.isfinite(b)
+                same = (a == b) | (np.isnan(a) & np.isnan(b))
+                distance = np.where(same, 0.0, np.where(finite, distance, np.inf))
+                i = int(distance.argmax())
         largest = max(np.abs(a[finite]).max(initial=0), np.abs(b[finite]).max(initial=0))
         # A loss that is kept is as exact as the losses are, however small it is.
         of = ("loss", "") if quantity == "state.prev_loss" else (quantity, tensor)
         self.scales[of] = scale = max(float(largest), self.scales.get(of, 0.0))
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        with np.errstate(all="ignore"):
-            distance = np.where(same, 0.0, np.where(finite, np.abs(a - b), np.inf))
-        i = int(np.argmax(distance))
         name = tensor if quantity in ("param", "loss") else f"{quantity} {tensor}"
         return Difference(name, i, float(a[i]), float(b[i]), float(distance[i]), scale)
 

@@ -361,10 +361,17 @@ def _orthogonal(x: Array, h: Scalars, eq: Equations) -> Array:
 
 def _bfloat16(x: Array) -> Array:
     """The nearest bfloat16, in float32: 8 bits of significand, ties to even."""
-    bits = np.ascontiguousarray(x, dtype=np.float32).view(np.uint32)
-    odd = (bits >> np.uint32(16)) & np.uint32(1)
-    up = (bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)
-    return np.where(np.isnan(x), np.float32(np.nan), up.view(np.float32)).reshape(np.shape(x))
+    rounded = np.array(x, dtype=np.float32, order="C")
+    missing = np.isnan(rounded)  # whose bits would wrap around
+    bits = rounded.view(np.uint32)
+    up = bits >> 16
+    up &= 1
+    up += 0x7FFF
+    bits += up
+    bits &= 0xFFFF0000
+    if missing.any():
+        rounded[missing] = np.nan
+    return rounded
 
 
 def lion(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations) -> Array:
@@ -375,7 +382,7 @@ def lion(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations)
     update = average(base, g, h["betas[0]"], h.rest("betas[0]"), eq)
     if eq.lion_sign == "sign":
         update = np.sign(update)
-        update = np.nan_to_num(update, nan=0.0) if eq.sign_of_nan == "zero" else update
+        update = np.where(np.isnan(update), 0.0, update) if eq.sign_of_nan == "zero" else update
     update = cautious(update, g, h)
     return stepped(p, update * lr, lr, h, eq)
 
