@@ -62,9 +62,13 @@ def schema() -> "pa.Schema":
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in fields])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Entry:
-    """One tensor or number of a trace, as its metadata lists it."""
+    """One tensor or number of a trace, as its metadata lists it.
+
+    None is changed once it is made. A frozen class would say so, but takes four times as long to
+    make, and traces have many.
+    """
 
     step: int
     quantity: str
@@ -79,8 +83,8 @@ class Entry:
 
     def __post_init__(self) -> None:
         """Work out what is asked for time and again."""
-        object.__setattr__(self, "key", (self.step, self.quantity, self.tensor))
-        object.__setattr__(self, "count", math.prod(self.shape))
+        self.key = (self.step, self.quantity, self.tensor)
+        self.count = math.prod(self.shape)
 
     def listed(self) -> dict[str, Any]:
         """The entry as a trace's metadata lists it."""

@@ -420,12 +420,12 @@ def judge(
         outcome.verdict, outcome.reason = ERROR, alone
         return outcome
     for step in range(case.steps + 2):
+        far = movement(a, min(step, case.steps)) if step in (*REPORTED, case.steps + 1) else 0.0
         for kind in QUANTITIES:
             worst = both.difference(step, kind)
             if worst is None or step == 0 or step not in (*REPORTED, case.steps + 1):
                 continue
             tolerance = limit.tolerance(step, of_kind(responses, kind))
-            moved = movement(a, min(step, case.steps)) / tolerance
             row = Row(
                 case=case.name,
                 suite=case.suite,
@@ -445,7 +445,7 @@ def judge(
                 needed=worst.relative,
                 tolerance=tolerance,
                 law=limit.name,
-                moved=moved,
+                moved=far / tolerance,
                 verdict=_verdict(worst.relative, tolerance, limit),
             )
             outcome.rows.append(row)
