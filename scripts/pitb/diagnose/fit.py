@@ -55,7 +55,9 @@ class Problem:
         found = self.view.joined(self.predict(hypothesis, factor).lanes) - self.recorded
         with np.errstate(all="ignore"):
             found = (found / self.weight).reshape(-1)
-        found = np.clip(np.nan_to_num(found, nan=HUGE, posinf=HUGE, neginf=-HUGE), -HUGE, HUGE)
+            usual = np.abs(found).max(initial=0.0) <= HUGE  # not where there is a NaN
+        if not usual:
+            found = np.clip(np.nan_to_num(found, nan=HUGE, posinf=HUGE, neginf=-HUGE), -HUGE, HUGE)
         return found if self.mask is None else found[self.mask]
 
     def movement(self) -> float:

@@ -292,14 +292,18 @@ class _Remembered(Scalars):
         self._rests: dict[str, float] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._values:
-            self._values[name] = super().__getitem__(name)
-        return self._values[name]
+        try:
+            return self._values[name]
+        except KeyError:
+            found = self._values[name] = super().__getitem__(name)
+            return found
 
     def rest(self, name: str) -> float:
-        if name not in self._rests:
-            self._rests[name] = super().rest(name)
-        return self._rests[name]
+        try:
+            return self._rests[name]
+        except KeyError:
+            found = self._rests[name] = super().rest(name)
+            return found
 
 
 class _Replay:

@@ -125,6 +125,12 @@ def average(old: Array | None, new: Array, keep: float, share: float, eq: Equati
     return old + (new - old) * share if share < 0.5 else new - (new - old) * (1.0 - share)
 
 
+def held(state: State, name: str, like: Array) -> Array:
+    """A state, which begins as 0."""
+    found = state.get(name)
+    return np.zeros_like(like) if found is None else found
+
+
 def cautious(update: Array, g: Array, h: Scalars) -> Array:
     """The update without the elements that go against the gradient, the others scaled up.
 
@@ -171,7 +177,7 @@ def sgd(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations) 
 def _moments(g: Array, state: State, h: Scalars, eq: Equations) -> tuple[Array, Array]:
     first = average(state.get("exp_avg"), g, h["betas[0]"], h.rest("betas[0]"), eq)
     square = g * g if eq.second_moment == "square" else np.abs(g)
-    second = state.get("exp_avg_sq", np.zeros_like(g)) * h["betas[1]"] + square * h.rest("betas[1]")
+    second = held(state, "exp_avg_sq", g) * h["betas[1]"] + square * h.rest("betas[1]")
     state["exp_avg"], state["exp_avg_sq"] = first, second
     return first, second
 
@@ -219,9 +225,8 @@ def rmsprop(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equatio
     Graves, arXiv:1308.0850; in the form of torch.optim.RMSprop's page.
     """
     g = coupled(p, g, h, eq)
-    zero = np.zeros_like(g)
     square = g * g if eq.second_moment == "square" else np.abs(g)
-    mean_square = state.get("square_avg", zero) * h["alpha"] + square * h.rest("alpha")
+    mean_square = held(state, "square_avg", g) * h["alpha"] + square * h.rest("alpha")
     state["square_avg"] = variance = mean_square
     if h["centered"] and eq.center == "variance":
         mean = average(state.get("grad_avg"), g, h["alpha"], h.rest("alpha"), eq)
@@ -233,7 +238,7 @@ def rmsprop(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equatio
     if not h["momentum"] > 0:
         return stepped(p, scaled * lr, lr, h, eq)
     rate = lr if eq.momentum_rate == "inside" else 1.0
-    buffer = state.get("momentum_buffer", zero) * h["momentum"] + scaled * rate
+    buffer = held(state, "momentum_buffer", g) * h["momentum"] + scaled * rate
     state["momentum_buffer"] = buffer
     return stepped(p, buffer * (lr / rate if rate == 1.0 else 1.0), lr, h, eq)
 
@@ -317,7 +322,7 @@ def muon(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations)
     if p.ndim != 2:
         raise ValueError(f"Muon takes matrices, not a parameter of shape {p.shape}")
     momentum = h["momentum"]
-    old = state.get("momentum_buffer", np.zeros_like(g))
+    old = held(state, "momentum_buffer", g)
     ahead = h["nesterov"] and eq.nesterov == "lookahead"
     if eq.momentum == "average":
         buffer = average(old, g, momentum, h.rest("momentum"), eq)
@@ -376,7 +381,7 @@ def _bfloat16(x: Array) -> Array:
 
 def lion(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations) -> Array:
     """Lion. Source: Chen et al., arXiv:2302.06675, algorithm 2."""
-    old = state.get("exp_avg", np.zeros_like(g))
+    old = held(state, "exp_avg", g)
     state["exp_avg"] = new = average(old, g, h["betas[1]"], h.rest("betas[1]"), eq)
     base = old if eq.lion_order == "interpolate-then-update" else new
     update = average(base, g, h["betas[0]"], h.rest("betas[0]"), eq)
@@ -390,12 +395,11 @@ def lion(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations)
 def lamb(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations) -> Array:
     """LAMB. Source: You et al., arXiv:1904.00962, algorithm 2; options as timm has them."""
     t = count(state, eq)
-    zero = np.zeros_like(g)
     if h.get("grad_averaging", True):
         first = average(state.get("exp_avg"), g, h["betas[0]"], h.rest("betas[0]"), eq)
     else:
-        first = state.get("exp_avg", zero) * h["betas[0]"] + g
-    second = state.get("exp_avg_sq", zero) * h["betas[1]"] + g * g * h.rest("betas[1]")
+        first = held(state, "exp_avg", g) * h["betas[0]"] + g
+    second = held(state, "exp_avg_sq", g) * h["betas[1]"] + g * g * h.rest("betas[1]")
     state["exp_avg"], state["exp_avg_sq"] = first, second
     if h.get("bias_correction", True):
         update = _adaptive(first, second, t, h, eq)
@@ -422,16 +426,15 @@ def lamb(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations)
 def adan(p: Array, g: Array, state: State, lr: float, h: Scalars, eq: Equations) -> Array:
     """Adan. Source: Xie et al., arXiv:2208.06677, algorithm 1."""
     t = count(state, eq)
-    zero = np.zeros_like(g)
     if t == 1 and eq.averages_start == "gradient":
         state |= {"exp_avg": g, "exp_avg_sq": g * g}
     change = g + state.get("neg_pre_grad", -g)
     if eq.difference == "ignored":
-        change = zero
+        change = np.zeros_like(g)
     ahead = change * h["betas[1]"] + g
     first = average(state.get("exp_avg"), g, h["betas[0]"], h.rest("betas[0]"), eq)
-    slope = state.get("exp_avg_diff", zero) * h["betas[1]"] + change * h.rest("betas[1]")
-    second = state.get("exp_avg_sq", zero) * h["betas[2]"] + ahead * ahead * h.rest("betas[2]")
+    slope = held(state, "exp_avg_diff", g) * h["betas[1]"] + change * h.rest("betas[1]")
+    second = held(state, "exp_avg_sq", g) * h["betas[2]"] + ahead * ahead * h.rest("betas[2]")
     state |= {"exp_avg": first, "exp_avg_diff": slope, "exp_avg_sq": second, "neg_pre_grad": -g}
     c1, c2, c3 = (h.correction(f"betas[{i}]", t) for i in range(3))
     eps = h["eps"]
