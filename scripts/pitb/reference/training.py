@@ -1,5 +1,7 @@
 """A run of the reference side, from its specification to its trace."""
 
+import itertools
+import math
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -366,19 +368,23 @@ def _step_lbfgs(training: _Training, step: int) -> None:
     names = [name for name in training.parameters if whole or name not in run.frozen]
     shapes = [training.parameters[name].shape for name in names]
     first = True
+    ends = [*itertools.accumulate(math.prod(shape) for shape in shapes)]
+    inner = ends[:-1]
+    spans = [slice(i, j) for i, j in zip([0, *inner], [*inner, None], strict=True)]
+    dtype = np.dtype(run.dtype)
 
     def split(x: Array) -> Tensors:
-        sizes = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
-        pieces = np.split(x, sizes)
-        dtype = np.dtype(run.dtype)
         return {
-            name: piece.reshape(shape).astype(dtype)
-            for name, piece, shape in zip(names, pieces, shapes, strict=True)
+            name: x[span].reshape(shape).astype(dtype)
+            for name, span, shape in zip(names, spans, shapes, strict=True)
         }
 
     def joined(tensors: Tensors) -> Array:
-        absent = {name: np.zeros_like(training.parameters[name]) for name in names}
-        return np.concatenate([(absent | tensors)[name].reshape(-1) for name in names])
+        found = [
+            tensors[name] if name in tensors else np.zeros_like(training.parameters[name])
+            for name in names
+        ]
+        return np.concatenate([tensor.reshape(-1) for tensor in found])
 
     def evaluate(x: Array) -> tuple[float, Array]:
         nonlocal first
@@ -392,12 +398,11 @@ def _step_lbfgs(training: _Training, step: int) -> None:
         gradients = {
             name: gradients[name] for name in names if name in gradients and name not in run.frozen
         }
-        recorder = training.recorder if first else trace.Recorder()
-        if evaluation.logits is not None:
-            recorder.add(step, "logits", evaluation.logits, run.dtype)
-        recorder.add(step, "loss", evaluation.loss, run.dtype)
-        for name, value in gradients.items():
-            recorder.add(step, "grad", value, run.dtype, name)
+        if first:
+            if evaluation.logits is not None:
+                training.recorder.add(step, "logits", evaluation.logits, run.dtype)
+            training.recorder.add(step, "loss", evaluation.loss, run.dtype)
+            _add_all(training, step, "grad", gradients)
         if run.clip is not None:
             gradients, _ = clipping.clip(gradients, run.clip, run.equations)
         first = False
