@@ -452,10 +452,11 @@ def _from_plain(value: Mapping[str, Any]) -> Expected:
 def manifest(folder: Path, root: Path, ids: Sequence[str]) -> str:
     """The manifest of one package with a program for each reproduction.
 
-    It has the dependencies of the project's workspace, all of them: with fewer, cargo would choose
-    other features for what they share, and build burn once more.
+    It has the dependencies of the project's workspace, all of them, and its profile: with others,
+    cargo would choose other features for what they share, and build burn once more.
     """
-    workspace = tomllib.loads((root / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
+    ours = tomllib.loads((root / "Cargo.toml").read_text(encoding="utf-8"))
+    workspace = ours["workspace"]
     dependencies = {k: v for k, v in workspace["dependencies"].items() if not _is_path(v)}
     for path in sorted(root.glob("crates/*/Cargo.toml")):
         own = tomllib.loads(path.read_text(encoding="utf-8")).get("dependencies", {})
@@ -468,6 +469,8 @@ def manifest(folder: Path, root: Path, ids: Sequence[str]) -> str:
     lines = ["[package]", f'name = "{PACKAGE}"', 'version = "0.1.0"', f'edition = "{edition}"']
     lines += ["publish = false", "autobins = false", "", "[workspace]", "", "[dependencies]"]
     lines += [f"{name} = {_toml(value)}" for name, value in sorted(dependencies.items())]
+    lines += ["", "[profile.release]"]
+    lines += [f"{name} = {_toml(value)}" for name, value in ours["profile"]["release"].items()]
     # Quick to build; burn itself is as the project has it.
     lines += ["", f"[profile.release.package.{PACKAGE}]", "opt-level = 0", "debug = false"]
     for name in ids:
