@@ -102,6 +102,11 @@ def files_below(folder, *patterns):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+def stamps(folder):
+    """When each file below a folder was written."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
 def copy_project(root, folder, evidence=None):
     """Copy what git tracks, with the programs that are built already.
 

@@ -379,6 +379,28 @@ def test_scales_are_the_largest_magnitude_so_far():
     assert Pair(made(), made()).difference(99, "param") is None
 
 
+ANY = st.sampled_from([0.0, -0.0, 1.0, 1.5, -3.0, 1e308, -1e308, math.inf, -math.inf, math.nan])
+
+
+@given(st.lists(st.tuples(ANY, ANY), min_size=3, max_size=3))
+def test_a_difference_is_that_of_each_pair_of_values(pairs):
+    """Also where some are not finite, and where two that are lie further apart than any double."""
+
+    def apart(a, b):
+        if a == b or (math.isnan(a) and math.isnan(b)):
+            return 0.0
+        return abs(a - b) if math.isfinite(a) and math.isfinite(b) else math.inf
+
+    a, b = (made({(1, "param", "w"): x, (1, "param", "b"): None}) for x in np.array(pairs).T)
+    found = Pair(a, b).difference(1, "param")
+    distances = [apart(*pair) for pair in pairs]
+    assert found.max_abs == max(distances)
+    assert found.index == distances.index(max(distances))
+    assert [found.a, found.b] == pytest.approx(list(pairs[found.index]), rel=0, nan_ok=True)
+    finite = [abs(x) for pair in pairs for x in pair if all(map(math.isfinite, pair))]
+    assert found.scale == max(finite, default=0.0)
+
+
 def test_the_worst_of_all_tensors_is_taken():
     change = {
         (1, "param", "w"): [2.0, -4.0, 8.0 + 1e-3],

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from documents import LAST, results
 from pitb import tables
-from pitb.docs import document, fill, source
+from pitb.docs import document, fill, measured, source
 from pitb.docs.content import Content, difference
 from pitb.docs.document import Document
 from pitb.docs.figures import Tables
 from pitb.docs.grammar import CLOSE, marks
 from pitb.docs.options import parse
 from pitb.errors import PitbError
+from pitb.files import write_json
 from pitb.tables import Figure
 
 FIGURE = f'<!-- pitb:optimizer-defaults/mismatch row=sgdm column="{LAST}" -->'
@@ -539,3 +540,18 @@ def test_results_are_found_beside_the_document_or_above_it(tmp_path, monkeypatch
     assert source.nearest_folder(tmp_path / "elsewhere/a.md").path == made
     with pytest.raises(PitbError, match="holds no results"):
         source.folder(tmp_path)
+
+
+def test_what_a_further_value_costs_is_that_of_the_values_a_trace_has_more(tmp_path):
+    def item(values, seconds):
+        times = {"s": seconds, "ns": 1e9 * seconds / values, "ns_min": 1.0, "ns_max": 2.0}
+        rest = {"processor_ns": 1.0, "peak_mb": 1, "whole_column_times": 1.0}
+        return {"parameters": 1, "steps": 1, "values": values, **times, **rest}
+
+    # 5 ms, and 10 ns for each value; then 20 ns for each more.
+    items = [item(100_000, 0.006), item(1_000_000, 0.015), item(2_000_000, 0.035)]
+    (tmp_path / "bench").mkdir()
+    write_json(tmp_path / "bench/bench.json", {"big_traces": {"flatness": {"steps": items}}})
+    head, _, *rows = measured.flatness(tmp_path, "en", "steps").splitlines()
+    place = head.split(" | ").index("for each further value")
+    assert [row.split(" | ")[place] for row in rows] == ["–", "10.0 ns", "20.0 ns"]

@@ -11,7 +11,7 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
-from clones import PROBES, copy_project, make, result_bytes, snakemake
+from clones import PROBES, copy_project, make, result_bytes, snakemake, stamps
 from pitb import labels, running, trace
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.torch]
@@ -60,12 +60,6 @@ def project(base, root, programs, elsewhere):
     return folder
 
 
-def stamps(project):
-    """When each result was made."""
-    files = (project / "results").rglob("*")
-    return {path: path.stat().st_mtime_ns for path in files if path.is_file()}
-
-
 @pytest.fixture
 def edit(project):
     """Edits a file of the project for one test.
@@ -74,7 +68,7 @@ def edit(project):
     says that they are newer than their sources.
     """
     undo = {}
-    before = stamps(project)
+    before = stamps(project / "results")
 
     def change(name, old, new):
         path = project / name
@@ -87,7 +81,7 @@ def edit(project):
     for path, (text, time_ns) in undo.items():
         path.write_text(text, encoding="utf-8")
         os.utime(path, ns=(time_ns, time_ns))
-    if stamps(project) != before:  # a dry run has left all as it was
+    if stamps(project / "results") != before:  # a dry run has left all as it was
         code, printed = snakemake(project)
         assert code == 0, printed
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clones import stamps
 from pitb import libraries
 from pitb.errors import PitbError
 from pitb.ledger import Published
@@ -150,13 +151,13 @@ def test_a_version_without_any_known_backend_is_refused(root, tmp_path):
 def test_what_is_written_already_is_not_touched_and_nothing_is_asked_again(root, tmp_path):
     folder = tmp_path / "w"
     first = workspace.make(root, folder, "9.9.9", registry())
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    before = stamps(folder)
 
     def silent(command):
         raise AssertionError(f"asked again: {command}")
 
     assert workspace.make(root, folder, "9.9.9", silent) == first
-    assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    assert before == stamps(folder)
 
 
 def test_the_fingerprint_tells_versions_and_sources_apart(root, tmp_path):

@@ -419,11 +419,15 @@ def judge(
     if alone is not None and not any(errors):
         outcome.verdict, outcome.reason = ERROR, alone
         return outcome
+    reported = {*REPORTED, case.steps + 1} - {0}
     for step in range(case.steps + 2):
-        far = movement(a, min(step, case.steps)) if step in (*REPORTED, case.steps + 1) else 0.0
-        for kind in QUANTITIES:
-            worst = both.difference(step, kind)
-            if worst is None or step == 0 or step not in (*REPORTED, case.steps + 1):
+        # Also of steps that are not reported, as the scales grow with them.
+        found = {kind: both.difference(step, kind) for kind in QUANTITIES}
+        if step not in reported:
+            continue
+        moved = movement(a, min(step, case.steps))
+        for kind, worst in found.items():
+            if worst is None:
                 continue
             tolerance = limit.tolerance(step, of_kind(responses, kind))
             row = Row(
@@ -445,7 +449,7 @@ def judge(
                 needed=worst.relative,
                 tolerance=tolerance,
                 law=limit.name,
-                moved=far / tolerance,
+                moved=moved / tolerance,
                 verdict=_verdict(worst.relative, tolerance, limit),
             )
             outcome.rows.append(row)
