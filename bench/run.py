@@ -37,6 +37,8 @@ edition = "2024"
 
 [dependencies]
 BURN
+
+PROFILE
 """
 
 
@@ -83,9 +85,12 @@ def build(folder: Path, repeats: int) -> dict[str, Any]:
     """A cold build of the workspace against that of a crate that only depends on burn."""
     bare, workspace = folder / "bare", folder / "workspace"
     (bare / "src").mkdir(parents=True)
-    burn = re.search(r"^burn = .*$", (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
+    manifest = (ROOT / "Cargo.toml").read_text()
+    burn = re.search(r"^burn = .*$", manifest, re.MULTILINE)
+    profile = re.search(r"^\[profile\.release\][^\[]*", manifest, re.MULTILINE)
     assert burn is not None
-    (bare / "Cargo.toml").write_text(BARE.replace("BURN", burn[0]))
+    assert profile is not None  # with another, burn takes another time to build
+    (bare / "Cargo.toml").write_text(BARE.replace("BURN", burn[0]).replace("PROFILE", profile[0]))
     (bare / "src/main.rs").write_text("fn main() {}\n")
     shutil.copy(ROOT / "Cargo.lock", bare)  # the same versions; cargo drops what is not needed
     for name in ("Cargo.toml", "Cargo.lock", "crates", "scripts/pitb/optimizers.json"):
