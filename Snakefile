@@ -23,6 +23,7 @@ rule all:
         preflight=PREFLIGHTS,
         runs=RUN_FILES,
         evidence=EVIDENCE,
+        library=COMPARISON_LIBRARY,
         tables=list(TABLE_FILES.values()),
         ledger=LEDGER,
         summaries=SUMMARIES,

@@ -54,8 +54,14 @@ ALL = SQL_PER_TENSOR.format(
 Way = Callable[[], Callable[[Path], float]]
 
 
-def pitb() -> Callable[[Path], float]:
+def pitb(compiled_code: bool = True) -> Callable[[Path], float]:
     from pitb import compare
+    from pitb.stream import compiled
+
+    if not compiled_code:
+        compiled.library = lambda: None
+    elif compiled.library() is None:
+        raise SystemExit("error: the library native/pitb-compare is not built; `make` builds it")
 
     def call(folder: Path) -> float:
         found = compare.compare_files(folder / "a.parquet", folder / "b.parquet", TOLERANCE)
@@ -151,6 +157,7 @@ def torch() -> Callable[[Path], float]:
 
 WAYS: dict[str, Way] = {
     "pitb": pitb,
+    "pitb, Python alone": lambda: pitb(compiled_code=False),
     "whole column": whole_column,
     "npy, mmap": lambda: _numpy("npy", "r"),
     "npz": lambda: _numpy("npz", None),
@@ -352,7 +359,7 @@ def flatness(turns: int, sizes: tuple[int, ...] = SIZES) -> dict[str, list[dict[
             for _turn in range(turns):
                 for folder, size, result in zip(folders, sizes, results, strict=True):
                     calls = 1 + max(1, min(20, 10_000_000 // size))
-                    ways = ("pitb", "whole column")
+                    ways = ("pitb", "pitb, Python alone", "whole column")
                     result.append({way: measured(way, folder, calls) for way in ways})
         found[axis] = [
             _cost(parameters, steps, count, result)
@@ -368,7 +375,10 @@ def _cost(
     ours = [turn["pitb"] for turn in turns]
     seconds = [item["mean_s"] for item in ours]
     processor = statistics.median(item["mean_processor_s"] for item in ours)
-    whole = statistics.median(turn["whole column"]["mean_s"] for turn in turns)
+    whole, python = (
+        statistics.median(turn[way]["mean_s"] for turn in turns)
+        for way in ("whole column", "pitb, Python alone")
+    )
     return {
         "parameters": parameters,
         "steps": steps,
@@ -380,6 +390,7 @@ def _cost(
         "processor_ns": round(1e9 * processor / values, 1),
         "peak_mb": round(max(item["peak"] for item in ours) / 1e6),
         "whole_column_times": round(whole / statistics.median(seconds), 2),
+        "python_times": round(python / statistics.median(seconds), 2),
     }
 
 

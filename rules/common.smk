@@ -22,6 +22,7 @@ from pitb.errors import PitbError
 from pitb.pages import PAGES
 from pitb.labels import SHEETS
 from pitb.registry import optimizers
+from pitb.stream import compiled
 from pitb.results import (
     EXPLAINED,
     FINDINGS,
@@ -30,6 +31,7 @@ from pitb.results import (
 )
 
 TARGET = ROOT / "target"
+COMPARISON_LIBRARY = TARGET / "release" / compiled.LIBRARY.name
 
 
 def config_files():
@@ -129,6 +131,16 @@ def rust_sources():
             SCRIPTS / "pitb/optimizers.json",
         ]
     )
+
+
+def comparison_sources():
+    """What the library that compares large traces is built from."""
+    folder = ROOT / "native/pitb-compare"
+    return [
+        *sorted(folder.glob("src/*.rs")),
+        folder / "Cargo.toml",
+        ROOT / "Cargo.lock",
+    ]
 
 
 def program(name):

@@ -12,6 +12,7 @@ from contextlib import suppress
 import pytest
 
 from pitb.cargo import PROGRAMS
+from pitb.stream import compiled
 
 PROBES = ("noassign", "discard", "must-use")
 RESULTS = ("traces", "comparisons", "tables", "evidence", "ledger.*", "comparisons.*")
@@ -121,7 +122,7 @@ def copy_project(root, folder, evidence=None):
         check=True,
     )
     copies = {root / name: folder / name for name in tracked.stdout.split("\0") if name}
-    for name in PROGRAMS:
+    for name in (*PROGRAMS, compiled.LIBRARY.name):
         copies[root / "target/release" / name] = folder / "target/release" / name
     for name in PROBES if evidence else ():
         path = f"results/evidence/{name}.json"

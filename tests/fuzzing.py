@@ -164,6 +164,35 @@ def read_in_place(path):
     hold_against(made(), found, path)
 
 
+def read_compiled(path):
+    """Whatever compiled code says of it is what Python says."""
+    good = path.parent / "good"
+    if not good.exists():
+        trace.write(made("burn/x"), good)
+    for pair in ((good, path), (path, good), (path, path)):
+        found = by_compiled_code(*pair)
+        if found is None:
+            continue
+        try:
+            wanted = compare.compare(*map(compare.load, pair), 0.0, found.quantities)
+        except PitbError as error:
+            raise WrongOK(f"compiled code says {found.verdict}, and Python: {error}") from None
+        if repr(found) != repr(wanted):
+            raise WrongOK(f"compiled code says {found}, and Python {wanted}")
+
+
+def by_compiled_code(a, b, tolerance=0.0, quantities=None):
+    """What compiled code alone says of two files; None where it leaves them to Python."""
+    from unittest import mock
+
+    def refuse(path):
+        raise LookupError(path)
+
+    with mock.patch.object(compare, "load", refuse), contextlib.suppress(LookupError):
+        return compare.compare_files(a, b, tolerance, quantities)
+    return None
+
+
 def read_specs(path):
     from pitb import by_hand
 
@@ -266,6 +295,7 @@ READERS = {
     "rust": (read_rust, lambda _: RUST.encode()),
     "python": (read_python, lambda _: PYTHON.encode()),
     "in-place": (read_in_place, a_trace),
+    "compiled": (read_compiled, a_trace),
     "run": (read_run, lambda _: RUN.encode()),
     "line": (read_line, lambda _: LINE.encode()),
     "specs": (read_specs, lambda _: SPECS),

@@ -457,6 +457,9 @@ import sys, psutil, threading, time
 sys.path.insert(0, {scripts!r})
 from pathlib import Path
 from pitb import compare
+from pitb.stream import compiled
+if {alone}:
+    compiled.library = lambda: None
 process, most, done = psutil.Process(), [0], threading.Event()
 def watch():
     while not done.is_set():
@@ -472,15 +475,17 @@ print(found.verdict, sum(row.n for row in found.rows), most[0], before)
 """
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["compiled", "Python alone"])
 @pytest.mark.parametrize(
     ("parameters", "limit"),
     [(100_000, 120e6), pytest.param(10_000_000, 300e6, marks=pytest.mark.slow)],
 )
-def test_memory_does_not_grow_with_the_traces(tmp_path, parameters, limit):
+def test_memory_does_not_grow_with_the_traces(tmp_path, parameters, limit, alone):
     paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     for path, apart in zip(paths, (0.0, 1e-6), strict=True):
         big_trace.write(path, parameters, 10, apart)
-    code = PEAK.format(scripts=str(ROOT / "scripts"), a=str(paths[0]), b=str(paths[1]))
+    a, b = map(str, paths)
+    code = PEAK.format(scripts=str(ROOT / "scripts"), a=a, b=b, alone=alone)
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     verdict, count, most, _ = ended.stdout.split()

@@ -6,7 +6,7 @@ import pytest
 
 from pitb import compare, trace
 from pitb.collection import put_off
-from pitb.stream import opening, statistics
+from pitb.stream import compiled, opening, statistics
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +46,7 @@ def test_it_is_put_off_while_a_trace_of_ours_is_opened_and_compared(tmp_path, mo
         paths.append(tmp_path / f"{run}.parquet")
         metadata = {"schema": trace.SCHEMA_VERSION, "run": run}
         trace.write(recorder.trace(metadata), paths[-1])
+    monkeypatch.setattr(compiled, "library", lambda: None)
     spy(opening, "_checked")
     spy(compare, "statistics")
     spy(statistics, "_of_task")

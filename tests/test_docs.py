@@ -545,7 +545,7 @@ def test_results_are_found_beside_the_document_or_above_it(tmp_path, monkeypatch
 def test_what_a_further_value_costs_is_that_of_the_values_a_trace_has_more(tmp_path):
     def item(values, seconds):
         times = {"s": seconds, "ns": 1e9 * seconds / values, "ns_min": 1.0, "ns_max": 2.0}
-        rest = {"processor_ns": 1.0, "peak_mb": 1, "whole_column_times": 1.0}
+        rest = {"processor_ns": 1.0, "peak_mb": 1, "whole_column_times": 1.0, "python_times": 1.0}
         return {"parameters": 1, "steps": 1, "values": values, **times, **rest}
 
     # 5 ms, and 10 ns for each value; then 20 ns for each more.

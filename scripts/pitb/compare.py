@@ -14,6 +14,7 @@ from pitb import trace
 from pitb.collection import put_off
 from pitb.errors import PitbError, nearest
 from pitb.files import read_json, replacing
+from pitb.stream import compiled
 from pitb.stream.initial import chunks, hash_both
 from pitb.stream.opening import open_trace
 from pitb.stream.statistics import Statistics, statistics
@@ -34,6 +35,9 @@ IDENTICAL, DIFFERENT, EXEMPT = "identical", "different", "exempt"
 """What the preflight can find."""
 INITIAL = ("input", "param")
 """The quantities of step 0: what a run starts from."""
+
+INITIAL_STATE, NOT_ASKED_FOR = "initial state", "not asked for"
+"""Why a tensor is not compared that both sides have."""
 
 Array = NDArray[np.float64]
 
@@ -68,6 +72,9 @@ class Row:
     rmse: float
     tolerance: float
     verdict: str
+
+
+_MAX_ABS = list(Row.__annotations__).index("max_abs")
 
 
 @dataclass
@@ -152,12 +159,21 @@ def preflight(a: Trace, b: Trace, may_differ: str | None = None) -> dict[str, An
     """
     hashes = hash_both(a, b, INITIAL)
     difference = _initial_difference(a, b, *hashes)
+    return _initial_state((a.run, b.run), hashes, difference, may_differ)
+
+
+def _initial_state(
+    runs: tuple[str, str],
+    hashes: tuple[dict[str, str], dict[str, str]],
+    difference: str | None = None,
+    may_differ: str | None = None,
+) -> dict[str, Any]:
     exempt = DIFFERENT if may_differ is None else EXEMPT
     return {
         "status": IDENTICAL if difference is None else exempt,
         "difference": difference,
         "exempt_because": may_differ,
-        "hashes": dict(zip((a.run, b.run), hashes, strict=True)),
+        "hashes": dict(zip(runs, hashes, strict=True)),
     }
 
 
@@ -315,8 +331,12 @@ def _row(entry: Entry, found: Statistics, tolerance: float) -> Row:
         relative=found.relative,
         rmse=math.sqrt(found.squares / entry.count) if entry.count else 0.0,
         tolerance=tolerance,
-        verdict=OK if found.max_abs <= tolerance else MISMATCH,
+        verdict=_verdict(found.max_abs, tolerance),
     )
+
+
+def _verdict(max_abs: float, tolerance: float) -> str:
+    return OK if max_abs <= tolerance else MISMATCH
 
 
 def note_not_finite(comparison: Comparison, entry: Entry, found: Statistics) -> None:
@@ -354,13 +374,13 @@ def _count_rest(comparison: Comparison, a: Trace, b: Trace) -> None:
     for key in keys.difference((row.step, row.quantity, row.tensor) for row in comparison.rows):
         step, quantity, _ = key
         if step == 0 and quantity in INITIAL:
-            reason = "initial state"
+            reason = INITIAL_STATE
         elif key not in keys_b:
             reason = f"only in {comparison.a}"
         elif key not in keys_a:
             reason = f"only in {comparison.b}"
         else:
-            reason = "not asked for"
+            reason = NOT_ASKED_FOR
         rest[reason] = rest.get(reason, 0) + 1
     comparison.not_compared = dict(sorted(rest.items()))
 
@@ -539,6 +559,11 @@ def compare_files(
         NotComparable: One is a trace and the other is JSON, or they cannot be compared.
         PitbError: A file cannot be read.
     """
+    found = compiled.compare(
+        path_a, path_b, quantities, ONE_STEP_QUANTITIES, LONG_QUANTITIES, INITIAL
+    )
+    if found is not None:
+        return _of_compiled(found, tolerance)
     a, b = load(path_a), load(path_b)
     suffixes = [path.suffix == ".json" for path in (path_a, path_b)]
     if suffixes[0] != suffixes[1]:
@@ -554,6 +579,19 @@ def compare_files(
         known = {entry.quantity for run in (a, b) for entry in run.entries if entry.step > 0}
         default = tuple(name for name in default if name in known) or default
     return compare(a, b, tolerance, quantities or default)
+
+
+@put_off()
+def _of_compiled(found: compiled.Found, tolerance: float) -> Comparison:
+    comparison = Comparison(*found.runs, tolerance, found.quantities)
+    comparison.rows = [
+        Row(*(*row, tolerance, _verdict(row[_MAX_ABS], tolerance))) for row in found.rows
+    ]
+    comparison.initial_state = _initial_state(found.runs, (found.hashes, dict(found.hashes)))
+    left = {INITIAL_STATE: found.initial, NOT_ASKED_FOR: found.rest}
+    comparison.not_compared = {reason: count for reason, count in left.items() if count}
+    comparison.total = len(found.rows) + found.initial + found.rest
+    return _checked(comparison)
 
 
 def _compare_json(a: Trace, b: Trace, tolerance: float) -> Comparison:

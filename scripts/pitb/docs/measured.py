@@ -16,9 +16,10 @@ WAYS = {
 FLAT = {
     "en": ("parameters", "steps", "values", "time", "for each value (least to most)",
            "for each further value", "processor time of each", "peak memory",
-           "times pitb's: whole column"),
+           "times pitb's: whole column", "times pitb's: Python alone"),
     "zh": ("参数个数", "步数", "数值个数", "时间", "每个数值（最小到最大）", "每多一个数值",
-           "每个数值的处理器时间", "峰值内存", "整列读取为 pitb 的几倍"),
+           "每个数值的处理器时间", "峰值内存", "整列读取为 pitb 的几倍",
+           "只用 Python 为 pitb 的几倍"),
 }  # fmt: skip
 EXPLAINED = {
     "en": ("said to be of", "values", "time", "peak memory"),
@@ -68,6 +69,7 @@ def flatness(root: Path, language: str, axis: str) -> str:
             f"{item['processor_ns']} ns",
             f"{item['peak_mb']} MB",
             str(item["whole_column_times"]),
+            str(item["python_times"]),
         )
         for before, item in zip([None, *items], items, strict=False)
     ]
