@@ -169,10 +169,11 @@ def read_compiled(path):
     good = path.parent / "good"
     if not good.exists():
         trace.write(made("burn/x"), good)
-    for pair in ((good, path), (path, good), (path, path)):
-        found = by_compiled_code(*pair)
-        if found is None:
-            continue
+    pairs = (good, path), (path, good), (path, path)
+    answers = {pair: found for pair in pairs if (found := by_compiled_code(*pair)) is not None}
+    if not answers:
+        raise PitbError("all is left to Python")
+    for pair, found in answers.items():
         try:
             wanted = compare.compare(*map(compare.load, pair), 0.0, found.quantities)
         except PitbError as error:
