@@ -152,6 +152,14 @@ def test_other_files_are_left_to_python(tmp_path):
     assert by_compiled_code(a, tmp_path / "\udcff") is None
 
 
+@pytest.mark.parametrize(("name", "value"), [("SCHEMA_VERSION", 2), ("DTYPES", ("bool",))])
+def test_what_a_trace_may_be_is_told(tmp_path, monkeypatch, name, value):
+    paths = written(tmp_path, made([[1.0]] * 2), made([[1.0]] * 2, run="b"))
+    assert by_compiled_code(*paths) is not None
+    monkeypatch.setattr(trace, name, value)
+    assert by_compiled_code(*paths) is None
+
+
 def test_a_start_of_another_sign_is_another(tmp_path):
     a, b = written(tmp_path, *(made([[1.0]] * 2, start=[zero, 2.0]) for zero in (0.0, -0.0)))
     assert by_compiled_code(a, a) is not None and by_compiled_code(b, b) is not None

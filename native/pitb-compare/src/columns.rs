@@ -278,6 +278,7 @@ pub fn check_delta(body: &[u8], count: u64, progress: &mut Progress) -> Result<(
 mod tests {
     use super::*;
     use crate::contents::Contents;
+    use crate::contents::tests::format;
 
     /// Entries of so many values each, at steps 0, 1, 2...
     fn with_entries<T>(counts: &[u64], look: impl FnOnce(&mut Progress) -> T) -> T {
@@ -292,7 +293,7 @@ mod tests {
         }
         let listed = listed.join(", ");
         let json = format!(r#"{{"schema": 1, "run": "a", "contents": [{listed}]}}"#);
-        let contents = Contents::parse(json.as_bytes()).unwrap();
+        let contents = Contents::parse(json.as_bytes(), &format()).unwrap();
         look(&mut Progress::new(&contents.entries))
     }
 

@@ -11,10 +11,6 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::Otherwise;
 
-const SCHEMA_VERSION: u64 = 1;
-const DTYPES: [&str; 7] = [
-    "bool", "int32", "int64", "bfloat16", "float16", "float32", "float64",
-];
 /// Of a tensor; PyTorch has as many.
 const MOST_DIMENSIONS: usize = 64;
 const MOST: u64 = 1 << 40;
@@ -94,6 +90,13 @@ struct Metadata<'a> {
     contents: Vec<Object<Entry<'a>>>,
 }
 
+/// What pitb's traces are, as Python says it.
+#[derive(Deserialize)]
+pub struct Format {
+    schema: u64,
+    dtypes: Vec<String>,
+}
+
 /// The run of a trace and its tensors.
 pub struct Contents<'a> {
     /// Its name.
@@ -104,13 +107,13 @@ pub struct Contents<'a> {
 
 impl<'a> Contents<'a> {
     /// Read the metadata of a run that was ended.
-    pub fn parse(json: &'a [u8]) -> Result<Self, Otherwise> {
+    pub fn parse(json: &'a [u8], format: &Format) -> Result<Self, Otherwise> {
         let Object(found): Object<Metadata> =
             serde_json::from_slice(json).map_err(|_| MALFORMED)?;
         let recorded = found
             .configuration
             .is_some_and(|said| said.0.every.is_some());
-        if found.schema != SCHEMA_VERSION || found.run.is_empty() || recorded {
+        if found.schema != format.schema || found.run.is_empty() || recorded {
             return Err(Otherwise("it is no trace of a run"));
         }
         if found.error.is_some() || found.unfinished.is_some() {
@@ -123,7 +126,7 @@ impl<'a> Contents<'a> {
             entry.count = product(&entry.shape)?;
             if entry.step >= 1 << 31
                 || entry.first_row != rows
-                || !DTYPES.contains(&&*entry.dtype)
+                || !format.dtypes.iter().any(|known| *known == entry.dtype)
                 || entry.shape.len() > MOST_DIMENSIONS
             {
                 return Err(MALFORMED);
@@ -153,8 +156,16 @@ fn product(shape: &[u64]) -> Result<u64, Otherwise> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+
+    /// What the tests' traces are.
+    pub fn format() -> Format {
+        Format {
+            schema: 1,
+            dtypes: vec!["float32".into(), "float64".into()],
+        }
+    }
 
     const ENTRY: &str = r#"{"step": 1, "quantity": "param", "tensor": "w", "shape": [2, 3],
         "dtype": "float32", "first_row": 0}"#;
@@ -162,7 +173,7 @@ mod tests {
     /// The first entry, in words, and how many values it has.
     fn parsed(more: &str, entries: &str) -> Result<(String, u64), Otherwise> {
         let json = format!(r#"{{"schema": 1, "run": "a"{more}, "contents": [{entries}]}}"#);
-        let found = Contents::parse(json.as_bytes())?;
+        let found = Contents::parse(json.as_bytes(), &format())?;
         Ok((found.entries[0].described(), found.entries[0].count))
     }
 

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use contents::{Contents, Entry};
+use contents::{Contents, Entry, Format};
 use work::Both;
 
 /// That, and why, a comparison is left to Python.
@@ -45,6 +45,7 @@ pub struct Request {
     long: Vec<String>,
     /// What a run starts from.
     initial: Vec<String>,
+    format: Format,
 }
 
 /// All of an answer but the rows' numbers.
@@ -73,7 +74,10 @@ pub fn compare(request: &Request) -> Result<Answer, Otherwise> {
     }
     let (footer_a, metadata_a) = layout::footer(&request.a)?;
     let (footer_b, metadata_b) = layout::footer(&request.b)?;
-    let (a, b) = (Contents::parse(&metadata_a)?, Contents::parse(&metadata_b)?);
+    let (a, b) = (
+        Contents::parse(&metadata_a, &request.format)?,
+        Contents::parse(&metadata_b, &request.format)?,
+    );
     if a.entries != b.entries {
         return Err(Otherwise("they list other tensors"));
     }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pitb import trace
 from pitb.collection import put_off
 
 # ctypes is imported where it is used, as most calls compare nothing.
@@ -92,7 +93,14 @@ def compare(
     code = library()
     if code is None:
         return None
-    request = {"a": str(a), "b": str(b), "one_step": one_step, "long": long, "initial": initial}
+    request = {
+        "a": str(a),
+        "b": str(b),
+        "one_step": one_step,
+        "long": long,
+        "initial": initial,
+        "format": {"schema": trace.SCHEMA_VERSION, "dtypes": trace.DTYPES},
+    }
     if quantities is not None:
         request["quantities"] = list(quantities)
     try:
