@@ -229,8 +229,18 @@ pub fn check_delta(body: &[u8], count: u64, progress: &mut Progress) -> Result<(
         })
     };
     let size = block / parts;
+    // A block of differences of 1: the least difference, in zigzag, and no bits for any part.
+    let mut run = vec![0; 1 + parts as usize];
+    run[0] = 2;
     let (mut left, mut begun) = (count - 1, 1_u64);
-    while left > 0 {
+    loop {
+        // Nearly all blocks are runs, the last one of fewer values.
+        let many = left.min(block.saturating_mul(reader.repeats(&run, left.div_ceil(block))));
+        begun += many;
+        left -= many;
+        if left == 0 {
+            break;
+        }
         let least = reader.zigzag()?;
         let widths = reader.take(parts as usize)?;
         for &width in widths {

@@ -16,7 +16,7 @@ const MOST_FOOTER: u64 = 1 << 28;
 /// Bytes of a column chunk other than the values', which are held at once.
 const MOST_ENCODED: u64 = 1 << 24;
 /// Bytes at the end that are read at once, since most footers are shorter.
-const TAIL: u64 = 1 << 16;
+const TAIL: u64 = 1 << 14;
 /// Bytes that are read for the header of a page of values; one has 20 to 60.
 const HEADER: u64 = 256;
 const KEY: &[u8] = b"pitb";

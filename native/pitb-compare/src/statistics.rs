@@ -10,7 +10,7 @@ pub const CHUNK: u64 = 1 << 17;
 /// Values that NumPy adds up in eight sums; more are cut in two.
 const BLOCK: usize = 128;
 /// Values that are read at once, of each side.
-pub const READ: usize = 1 << 13;
+pub const READ: usize = 1 << 12;
 /// The least positive double: a scale of 0 becomes this, and 0 over it is 0.
 const TINY: f64 = 5e-324;
 /// Products of float32 are larger.

@@ -58,6 +58,16 @@ impl<'a> Reader<'a> {
         found.copied().ok_or(Otherwise(SHORT))
     }
 
+    /// How often `pattern` stands next, at most `most` times; all of those are read.
+    pub fn repeats(&mut self, pattern: &[u8], most: u64) -> u64 {
+        let left = self.data.get(self.position..).unwrap_or_default();
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let parts = left.chunks_exact(pattern.len()).take(most);
+        let found = parts.take_while(|part| *part == pattern).count();
+        self.position += found * pattern.len();
+        found as u64
+    }
+
     /// An unsigned number of at most 64 bits, in LEB128.
     pub fn varint(&mut self) -> Result<u64, Otherwise> {
         let mut found = 0_u64;
@@ -287,6 +297,16 @@ mod tests {
         most[9] = 2;
         assert!(varint(&most).is_err());
         assert_eq!(Reader::new(&[3]).zigzag().unwrap(), -2);
+    }
+
+    #[test]
+    fn what_repeats_is_read_whole_and_no_more_often_than_asked() {
+        let mut reader = Reader::new(&[2, 0, 2, 0, 2, 0, 2]);
+        assert_eq!(reader.repeats(&[2, 0], 2), 2);
+        assert_eq!(reader.repeats(&[2, 0], u64::MAX), 1);
+        assert_eq!(reader.repeats(&[2, 0], 1), 0);
+        assert_eq!(reader.byte().unwrap(), 2);
+        assert_eq!(reader.repeats(&[2], 1), 0);
     }
 
     #[test]

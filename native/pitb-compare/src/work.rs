@@ -13,7 +13,7 @@ use crate::statistics::{self, CHUNK, READ, Statistics};
 /// Values that a thread takes at a time, at least; it takes no part of a chunk.
 const TASK: u64 = 1 << 14;
 /// Values from which on starting a thread is worth it.
-const LARGE: u64 = 1 << 15;
+const LARGE: u64 = 1 << 18;
 const MOST_THREADS: usize = 2;
 
 /// Two traces that list the same.
