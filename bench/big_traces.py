@@ -11,6 +11,7 @@ files stand in the system's cache for all.
 import argparse
 import json
 import multiprocessing
+import os
 import statistics
 import subprocess
 import sys
@@ -242,7 +243,11 @@ def one(way: str, folder: Path, repeats: int) -> dict[str, Any]:
 def measured(way: str, folder: Path, repeats: int) -> dict[str, Any]:
     """The same in a process of its own."""
     command = [sys.executable, __file__, "--way", way, "--folder", folder, "--repeats", repeats]
-    ended = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True)
+    # NumPy's threads for matrices, which no way needs, are busy for a while when they are started.
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    ended = subprocess.run(
+        list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True, env=environment
+    )
     found: dict[str, Any] = json.loads(ended.stdout)
     return found
 
