@@ -100,6 +100,22 @@ def test_threads_and_row_groups_change_no_answer(tmp_path, monkeypatch):
     assert len(answers) == 1
 
 
+def test_a_product_that_is_rounded_up_hides_nothing(tmp_path):
+    # Of float32 by name alone: what differs most, relatively, does so between subnormal doubles.
+    a, b = np.ones((2, 20_000))
+    b[0] = 1.24
+    a[10_001], b[10_001] = 5 * 5e-324, 4 * 5e-324
+    found = check_same(written(tmp_path, made([a, a]), made([b, a], run="b")))
+    assert found.at(1, "param", "w")[0].relative == 0.2
+
+
+def test_what_holds_no_value_is_a_sentence(tmp_path):
+    paths = written(tmp_path, made([[]] * 2), made([[]] * 2, run="b"))
+    for answer in (by_compiled_code, by_python):
+        with pytest.raises(PitbError, match="hold no value to compare"):
+            answer(*paths, 0.0, ["param"])
+
+
 def test_what_is_compared_is_chosen_alike(tmp_path):
     short = written(tmp_path, made([[1.0]]), made([[1.5]], run="b"))
     assert by_compiled_code(*short) is None  # of one step logits are compared too, and are missing
@@ -107,7 +123,9 @@ def test_what_is_compared_is_chosen_alike(tmp_path):
     assert repr(found) == repr(by_python(*short, 1.0, ["param"]))
     assert found.verdict == compare.OK and found.not_compared["not asked for"] == 2
     long = written(tmp_path, made([[1.0]] * 2), made([[1.5]] * 2, run="b"))
-    assert by_compiled_code(*long).quantities == list(compare.LONG_QUANTITIES)
+    for nothing_said in (None, []):
+        found = by_compiled_code(*long, 0.0, nothing_said)
+        assert found.quantities == list(compare.LONG_QUANTITIES)
 
 
 NAN, INF = float("nan"), float("inf")

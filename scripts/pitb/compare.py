@@ -480,7 +480,7 @@ def _check_read(comparison: Comparison, said: dict[str, Any], found: "pa.Schema"
         for name, value in asdict(row).items():
             if value is None:
                 raise ValueError(f"row {number}: {name} is null")
-        if row.verdict != (OK if row.max_abs <= row.tolerance else MISMATCH):
+        if row.verdict != _verdict(row.max_abs, row.tolerance):
             raise ValueError(
                 f"row {number} is called {row.verdict} at a difference of {row.max_abs:g} and a "
                 f"tolerance of {row.tolerance:g}"

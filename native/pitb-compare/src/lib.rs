@@ -101,8 +101,8 @@ pub fn compare(request: &Request) -> Result<Answer, Otherwise> {
         .filter(|entry| entry.step > 0 && asked(entry, quantities))
         .collect();
     let is_there = |name: &String| compared.iter().any(|entry| entry.quantity == *name);
-    if !quantities.iter().all(is_there) || compared.iter().all(|entry| entry.count == 0) {
-        return Err(Otherwise("nothing is there to compare"));
+    if !quantities.iter().all(is_there) {
+        return Err(Otherwise("what is asked for is not there"));
     }
 
     let starts = |name: &String| -> Vec<&Entry> {

@@ -101,7 +101,7 @@ def compare(
         "initial": initial,
         "format": {"schema": trace.SCHEMA_VERSION, "dtypes": trace.DTYPES},
     }
-    if quantities is not None:
+    if quantities:
         request["quantities"] = list(quantities)
     try:
         text = json.dumps(request, ensure_ascii=False).encode()

@@ -313,6 +313,8 @@ def _chunk(a: Array, b: Array, start: int, buffers: _Buffers, floor: _Floor) -> 
     np.abs(a, out=other)
     if floor.dtype == "float32":
         np.multiply(other, share, out=other)
+        # A product next to 0, which no float32 makes, may be rounded up to the next double.
+        np.maximum(np.subtract(other, _TINY, out=other), 0, out=other)
         chosen = np.flatnonzero(np.greater(difference, other, out=buffers.mask[: len(a)]))
     else:  # a product may be too small for a double; a quotient is rounded as any
         np.divide(difference, other, out=other)
