@@ -2,7 +2,7 @@
 
 Prints JSON: how many inputs were read, how many refused, and what went wrong. A process of its own,
 since a reader in C++ or Rust may end it; the number of the input stands in FOLDER/at before it is
-read, and its bytes in FOLDER/input.
+read, and its bytes in FOLDER/input. What went wrong is added to FOLDER/wrong at once, too.
 """
 
 import argparse
@@ -69,7 +69,12 @@ def hold_against(original, found, path, begin=0):
         table = pq.ParquetFile(path).read()
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         return  # pyarrow reads no such file, so it cannot say
-    names = [*zip(table["step"].to_pylist(), table["quantity"].to_pylist(), strict=True)]
+    # Where a byte made the type of a text another, pyarrow gives its bytes.
+    quantities = [
+        q if isinstance(q, str) else q.decode(errors="replace")
+        for q in table["quantity"].to_pylist()
+    ]
+    names = [*zip(table["step"].to_pylist(), quantities, strict=True)]
     values = [v for v, (s, q) in zip(table["value"].to_pylist(), names, strict=True)
               if s > 0 and q in wanted]  # fmt: skip
     mine = [v for e in original.entries[begin:] if e.step > 0 for v in original.of(e).tolist()]
@@ -345,6 +350,11 @@ def fuzz(reader, count, seed, folder, begin=0):
     path = folder / f"input{SUFFIXES.get(reader, '.parquet')}"
     outcome = {"read": 0, "refused": 0, "wrong": []}
 
+    def wrong(text):
+        outcome["wrong"].append(text)
+        with (folder / "wrong").open("a", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+
     def late(*_):
         raise TimeoutError("a hang")
 
@@ -363,18 +373,22 @@ def fuzz(reader, count, seed, folder, begin=0):
         except PitbError as error:
             outcome["refused"] += 1
             if len(str(error).splitlines()) != 1:
-                outcome["wrong"].append(f"{number}: not one line: {error}")
+                wrong(f"{number}: not one line: {error}")
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
             said = f"{number}: {type(error).__name__}: {error}"[:300]
-            outcome["wrong"].append(f"{said} ({Path(last.filename).name}, line {last.lineno})")
+            wrong(f"{said} ({Path(last.filename).name}, line {last.lineno})")
     if hasattr(signal, "SIGALRM"):
         signal.alarm(0)
     return outcome
 
 
-if __name__ == "__main__":
+def main():
     name, many, start, place = sys.argv[1:5]
     begins = int(sys.argv[5]) if len(sys.argv) > 5 else 0
     pa.set_cpu_count(1)
     print(json.dumps(fuzz(name, int(many), start, Path(place), begins)))
+
+
+if __name__ == "__main__":
+    main()

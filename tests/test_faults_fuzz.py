@@ -36,7 +36,9 @@ def fuzzed(reader, count, folder):
     print(f"{reader}: {aborted} inputs ended the process")
     assert ended.returncode == 0, f"{reader}: input {at} ended the process: {ended.stderr[-2000:]}"
     found = json.loads(ended.stdout)
-    assert found["wrong"] == []
+    # Also of processes that were ended later on.
+    wrong = (folder / "wrong").read_text(encoding="utf-8") if (folder / "wrong").exists() else ""
+    assert wrong == "" and found["wrong"] == []
     assert aborted or found["read"] + found["refused"] == count
     return found
 
@@ -63,6 +65,29 @@ def test_a_changed_byte_of_a_value_is_a_mismatch(tmp_path):
     path.write_bytes(data.replace(value, struct.pack("<d", -7.75)))
     found = compare.compare(fuzzing.made(), trace.read(path), 1e-6, ["loss", "param"])
     assert found.verdict == compare.MISMATCH
+
+
+def test_what_went_wrong_before_an_input_ends_the_process_is_not_lost(tmp_path, monkeypatch):
+    script = tmp_path / "ends.py"
+    script.write_text(
+        "import os, sys; sys.path.insert(0, sys.argv.pop(1)); import fuzzing\n"
+        "def read(path):\n"
+        "    number = int((path.parent / 'at').read_text())\n"
+        "    if number == 1: raise IndexError('not a sentence')\n"
+        "    if number == 3: os.abort()\n"
+        "    raise fuzzing.PitbError('refused')\n"
+        "fuzzing.READERS['trace-arro3'] = (read, lambda _: b'some bytes')\n"
+        "fuzzing.main()\n"
+    )
+    (tmp_path / "x").mkdir()
+    plain = subprocess.run
+
+    def run(command, **options):
+        return plain([command[0], script, Path(fuzzing.__file__).parent, *command[2:]], **options)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(AssertionError, match="1: IndexError: not a sentence"):
+        fuzzed("trace-arro3", 6, tmp_path / "x")
 
 
 def test_the_fuzzer_sees_a_reader_that_breaks(tmp_path, monkeypatch):
