@@ -24,6 +24,7 @@ import psutil
 from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
 PROGRAMS = ROOT / "target/release"
 OUT = ROOT / "bench/bench.json"
 console = Console(stderr=True)
@@ -83,6 +84,8 @@ def in_turn(ours: Callable[[], float], other: Callable[[], float], repeats: int)
 
 def build(folder: Path, repeats: int) -> dict[str, Any]:
     """A cold build of the workspace against that of a crate that only depends on burn."""
+    from pitb import cargo
+
     bare, workspace = folder / "bare", folder / "workspace"
     (bare / "src").mkdir(parents=True)
     manifest = (ROOT / "Cargo.toml").read_text()
@@ -93,7 +96,8 @@ def build(folder: Path, repeats: int) -> dict[str, Any]:
     (bare / "Cargo.toml").write_text(BARE.replace("BURN", burn[0]).replace("PROFILE", profile[0]))
     (bare / "src/main.rs").write_text("fn main() {}\n")
     shutil.copy(ROOT / "Cargo.lock", bare)  # the same versions; cargo drops what is not needed
-    for name in ("Cargo.toml", "Cargo.lock", "crates", "scripts/pitb/optimizers.json"):
+    crates = [path.relative_to(ROOT) for path in cargo.members(ROOT)]
+    for name in ("Cargo.toml", "Cargo.lock", *crates, "scripts/pitb/optimizers.json"):
         target = workspace / name
         target.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, target)

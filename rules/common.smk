@@ -15,7 +15,7 @@ if ROOT.resolve() == Path.cwd().resolve():
 SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS.resolve()))
 
-from pitb import batches, errors, imports, programs, reported, running
+from pitb import batches, cargo, errors, imports, programs, reported, running
 from pitb.cargo import PROGRAMS
 from pitb.config import load
 from pitb.errors import PitbError

@@ -42,7 +42,7 @@ rule reproduce_findings:
         script=lazily("reproduce_findings.py"),
         found="results/{scope}/findings.json",
         expected="results/{scope}/reproductions/expected.json",
-        manifests=[ROOT / "Cargo.toml", *sorted(ROOT.glob("crates/*/Cargo.toml"))],
+        manifests=[path / "Cargo.toml" for path in (ROOT, *cargo.members(ROOT))],
         lock=ROOT / "Cargo.lock",
         programs=[program(name) for name in PROGRAMS],
     output:

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clones import stamps
-from pitb import libraries
+from pitb import cargo, libraries
 from pitb.errors import PitbError
 from pitb.ledger import Published
 from pitb.registry import by_burn_name, by_pytorch_name, optimizers
@@ -120,11 +121,22 @@ def test_a_workspace_has_the_project_s_sources_and_the_other_version(root, tmp_p
     assert re.search(r'^burn = \{ version = "=9\.9\.9", .*"flex".*\}$', manifest, re.MULTILINE)
     record = (made.folder / "crates/pitb-record/Cargo.toml").read_text()
     assert 'burn-pack = { version = "=9.9.9"' in record
-    for path in root.glob("crates/*/src/**/*.rs"):
-        copied = made.folder / path.relative_to(root)
-        assert copied.read_bytes() == path.read_bytes(), path
+    for member in cargo.members(root):
+        for path in member.glob("src/**/*.rs"):
+            copied = made.folder / path.relative_to(root)
+            assert copied.read_bytes() == path.read_bytes(), path
     assert (made.folder / "Cargo.lock").read_bytes() == (root / "Cargo.lock").read_bytes()
     assert made.target == tmp_path / "target"
+
+
+def test_cargo_finds_every_crate_of_a_workspace(root, tmp_path):
+    made = workspace.make(root, tmp_path / "w", "9.9.9", registry())
+    command = ["cargo", "metadata", "--no-deps", "--format-version=1"]
+    ended = subprocess.run(command, cwd=made.folder, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    names = {item["name"] for item in json.loads(ended.stdout)["packages"]}
+    assert names == {path.name for path in cargo.members(root)} | {workspace.PROBES}
+    assert {"pitb-core", "pitb-compare"} < names
 
 
 def test_what_a_version_lacks_is_left_out_and_named(root, tmp_path):

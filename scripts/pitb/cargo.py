@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,13 @@ def build(root: Path, target_dir: Path, binary: str, features: Sequence[str] = (
         diagnostics=[m["message"] for m in ours if m.get("reason") == "compiler-message"],
         finished=any(m.get("reason") == "compiler-artifact" for m in ours),
     )
+
+
+def members(root: Path) -> list[Path]:
+    """The folders of the crates of the workspace at ``root`` itself, as its manifest names them."""
+    manifest = tomllib.loads((root / "Cargo.toml").read_text(encoding="utf-8"))
+    found = [path for pattern in manifest["workspace"]["members"] for path in root.glob(pattern)]
+    return sorted(path for path in found if (path / "Cargo.toml").is_file())
 
 
 def crates(root: Path) -> dict[str, tuple[Path, str]]:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from pitb import cargo
 from pitb.breadth import programs, runs
 from pitb.breadth.cases import Case
 from pitb.breadth.code import burn_config, uses
@@ -458,8 +459,9 @@ def manifest(folder: Path, root: Path, ids: Sequence[str]) -> str:
     ours = tomllib.loads((root / "Cargo.toml").read_text(encoding="utf-8"))
     workspace = ours["workspace"]
     dependencies = {k: v for k, v in workspace["dependencies"].items() if not _is_path(v)}
-    for path in sorted(root.glob("crates/*/Cargo.toml")):
-        own = tomllib.loads(path.read_text(encoding="utf-8")).get("dependencies", {})
+    for member in cargo.members(root):
+        text = (member / "Cargo.toml").read_text(encoding="utf-8")
+        own = tomllib.loads(text).get("dependencies", {})
         dependencies |= {
             k: v
             for k, v in own.items()

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from pitb import libraries
+from pitb import cargo, libraries
 from pitb.cargo import PROGRAMS
 from pitb.errors import PitbError
 from pitb.files import read_text, write_text
@@ -135,9 +135,9 @@ def _has_crate(folder: Path, name: str, version: str, run: Say) -> bool:
 def _texts(root: Path) -> Iterator[tuple[Path, str]]:
     """Every source that a build of the programs reads, sorted."""
     wanted = [root / "Cargo.toml", root / "scripts/pitb/optimizers.json"]
-    wanted += root.glob("crates/*/Cargo.toml")
-    wanted += root.glob("crates/*/build.rs")
-    wanted += root.glob("crates/*/src/**/*.rs")
+    for member in cargo.members(root):
+        for pattern in ("Cargo.toml", "build.rs", "src/**/*.rs"):
+            wanted += member.glob(pattern)
     for path in sorted(wanted):
         yield path, read_text(path)
 
